@@ -48,7 +48,7 @@ lint: setup
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache
+	$(BIN)/lint-imports --no-cache --no-logo
 
 pytest: setup
 	$(BIN)/python -m pytest $(SUITES) $(WORKERS) $(ARGS)
