@@ -75,11 +75,11 @@ test-floors:
 	@scripts/pick_python.sh oldest > build/python-oldest
 	@$$(cat build/python-oldest) scripts/floors.py > build/floors.txt
 	@VENV=.venv-floors PYTHON=$$(cat build/python-oldest) PIP_CONSTRAINTS=build/floors.txt \
-		scripts/setup.sh arrow,dev,examples,zstd
+		scripts/setup.sh arrow,examples,test,zstd
 	.venv-floors/bin/python -m pytest $(SUITES) $(ARGS)
 
 test-second-python: setup
-	@scripts/second_python.sh $(BIN)/python .venv-second arrow,dev,examples,zstd \
+	@scripts/second_python.sh $(BIN)/python .venv-second arrow,examples,test,zstd \
 		-- $(SUITES) $(WORKERS) $(ARGS)
 
 clean:
