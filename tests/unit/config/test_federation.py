@@ -170,3 +170,19 @@ def test_what_can_not_be_read_is_named(tmp_path):
         federation.read(missing)
     with pytest.raises(errors.ConfigError, match="can't be read"):
         federation.read(tmp_path)
+
+
+def test_a_file_that_can_not_be_meant_is_not_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(federation, "MAX_FILE_BYTES", 10)
+    path = tmp_path / "federation.yaml"
+    path.write_text("seed: 1\n# more\n", encoding="utf-8")
+    with pytest.raises(errors.ConfigError, match="larger than 10 bytes"):
+        federation.read(path)
+
+
+def test_no_is_a_name_and_off_is_a_word():
+    assert values("party: NO\nisolation: off\nstrict: False") == {
+        "party": "NO",
+        "isolation": choices.Isolation.OFF,
+        "strict": False,
+    }

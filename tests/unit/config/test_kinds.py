@@ -191,3 +191,26 @@ def test_a_federation_is_named_as_a_trust_domain(value):
 def test_names_that_yaml_reads_as_numbers_want_quotes():
     with pytest.raises(errors.ConfigError, match="quotes"):
         kinds.NAME.check(7)
+
+
+def test_paths_of_parties_are_refused_by_party():
+    for value, key in (({"a b": "x"}, ".a b"), ({7: "x"}, ".7"), ({"BOB": 7}, ".BOB"), ("x", None)):
+        with pytest.raises(errors.ConfigError) as caught:
+            kinds.PATHS.check(value)
+        assert caught.value.key == key
+
+
+def test_a_home_that_is_not_there_is_an_error():
+    with pytest.raises(errors.ConfigError, match="home"):
+        kinds.PATH.check("~no-such-user-here/x.pem")
+
+
+@pytest.mark.parametrize("value", ["", "a\nb", "x" * 201, None, 7])
+def test_a_job_is_named_in_printable_text(value):
+    with pytest.raises(errors.ConfigError, match="printable"):
+        kinds.JOB.check(value)
+
+
+def test_parties_that_are_parsed_already_are_taken_as_they_are():
+    found = kinds.PARTIES.check(["ALICE"])
+    assert kinds.PARTIES.check(found) is found

@@ -155,6 +155,8 @@ def test_open_parties_take_names_in_as_they_appear():
         assert [found.index(name) for name in ("BOB", "ALICE", "BOB", "client-7")] == [0, 1, 0, 2]
         assert list(found) == ["BOB", "ALICE", "client-7"]
         assert found.name(1) == "ALICE"
+        with pytest.raises(IndexError, match="3 have been seen"):
+            found.name(3)
         assert "ALICE" in found
         assert "CAROL" not in found
         assert len(found) == 3
