@@ -89,6 +89,21 @@ class ReturnCountError(UsageError):
 
 
 @dataclass(kw_only=True, eq=False)
+class IsolationError(UsageError):
+    """A body changed what another party's bodies can see; found by `isolation: check`.
+
+    Attributes:
+        party: the party whose body did it.
+        call: the call's number.
+        changed: what it changed: `module global 'counter'`, `argument 0`, the state of `random`.
+    """
+
+    party: str
+    call: int
+    changed: str
+
+
+@dataclass(kw_only=True, eq=False)
 class ConfigError(FedError):
     """A setting is wrong, unknown, missing or contradicts another; nothing was started.
 
@@ -286,6 +301,28 @@ class ValueRefusedError(FedError):
         call = f" (made by call {self.call})" if self.call is not None else ""
         limit = f" (limit: {self.limit})" if self.limit else ""
         return f"{self.path}{whose}{call} is a {self.type_name}: {self.reason}{limit}"
+
+
+@dataclass(kw_only=True, eq=False)
+class SpillError(FedError):
+    """Results above the memory budget could not be written to disk; the call has no value.
+
+    Attributes:
+        size_bytes: size of the value.
+        reason: the quota, or what the disk said.
+        site: `file:line` of the call whose results hold most of the memory.
+    """
+
+    size_bytes: int
+    reason: str
+    site: str
+
+    def __str__(self) -> str:
+        return (
+            f"a value of {self.size_bytes:,} bytes found no room: {self.reason}. Results made at "
+            f"{self.site} hold most of it: fold them with fed.reduce and a generator, drop them "
+            "earlier, or raise memory_budget_bytes or spill_quota_bytes"
+        )
 
 
 @dataclass(kw_only=True, eq=False)

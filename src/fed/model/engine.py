@@ -9,6 +9,7 @@ from fed import errors
 
 if TYPE_CHECKING:
     from fed.model import calls, ledger, objects, remote
+    from fed.observe import report
 
 
 class Engine(Protocol):
@@ -67,6 +68,9 @@ class Engine(Protocol):
 
     def progress(self, done: int, total: int | None) -> None:
         """The script says how far it is."""
+
+    def summary(self) -> report.Summary:
+        """What the session did so far."""
 
     def shutdown(self, *, error: BaseException | None = None) -> None:
         """End the session; the engine refuses everything from now on."""

@@ -140,14 +140,14 @@ class Ledger:
     ) -> int:
         """The id of a shape; its definition is in the log from now on.
 
-        Ids count the shapes in order of first use, so they are equal at all parties. Must be
+        Ids count the shapes in order of first use, from 1, so they are equal at all parties. Must be
         asked for just before the shape's first record, never in advance.
         """
         shape = Shape(kind, name, count, keys, has_actor)
         number = self._shape_ids.get(shape)
         if number is None:
-            number = self._shape_ids[shape] = len(self._shapes)
             self._shapes.append(shape)
+            number = self._shape_ids[shape] = len(self._shapes)
             self.log += (_DEFINE, kind, name, count, [list(run) for run in keys], has_actor)
         return number
 
@@ -207,7 +207,7 @@ class Ledger:
             if items[at] == _DEFINE:
                 at += 6
                 continue
-            shape = self._shapes[items[at]]
+            shape = self._shapes[items[at] - 1]
             party, end = items[at + 1], at + 2 + shape.integers
             integers = items[at + 2 : end]
             actor = integers.pop(0) if shape.has_actor else None

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     # the values that the body gets, and the script passes fed objects in their place.
     _Anything = Any
 else:
-    _Anything = object
+
+    class _Anything:
+        __slots__ = ()
 
 
 class FedObject(_Anything, Generic[T_co]):  # type: ignore[misc]

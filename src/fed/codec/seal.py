@@ -1,0 +1,486 @@
+"""Snapshots: what a value becomes when it passes a call, so that later changes are not seen.
+
+`take` makes the *sealed form* of a value at that instant; `opened` gives a reader its own value
+out of it. Immutable scalars pass by reference. An array becomes a read-only view that can't be
+unlocked: of the array itself where its producer gave up the last reference to it, of a copy
+otherwise. Lists, dicts, tuples and sets are walked; anything else is pickled, once at the seal
+and once per reader, so what could not be sent (a lock, an open file) is refused here too.
+
+This is what happens inside one party; what crosses to another one is also held to the type
+table (`types.cross`).
+"""
+
+from __future__ import annotations
+
+import decimal
+import pickle  # noqa: S403  (only what this process itself pickled is unpickled)
+import sys
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from fed import errors
+from fed.model import objects, trees
+
+if TYPE_CHECKING:
+    import numpy
+
+#: Exact types whose values never change and hold nothing else: passed by reference. The scalar
+#: types of numpy join once numpy is loaded. Engines test `type(value) in ATOMS` on their hot path.
+ATOMS: Final[set[type]] = {
+    type(None), bool, int, float, complex, str, bytes, decimal.Decimal, uuid.UUID,
+}  # fmt: skip
+
+_getrefcount = sys.getrefcount
+
+
+class Tree:
+    """The sealed form of a list, dict, tuple, set, frozenset or ordered dict.
+
+    Attributes:
+        value: the snapshot; only `opened` may hand out (copies of) it.
+        flat: True if its elements are atoms and arrays alone, so that one shallow copy does.
+        plain: True if every type in it is one that may cross as it is, nothing pickled.
+        size_bytes: bytes of the arrays and pickles in it.
+    """
+
+    __slots__ = ("flat", "plain", "size_bytes", "value")
+
+    def __init__(self, value: Any, *, flat: bool, plain: bool, size_bytes: int) -> None:
+        self.value = value
+        self.flat = flat
+        self.plain = plain
+        self.size_bytes = size_bytes
+
+
+class Pickled:
+    """The sealed form of any other value: a pickle with its large buffers beside it."""
+
+    __slots__ = ("buffers", "data")
+
+    def __init__(self, data: bytes, buffers: list[bytes]) -> None:
+        self.data = data
+        self.buffers = buffers
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the pickle and its buffers."""
+        return len(self.data) + sum(map(len, self.buffers))
+
+    def loaded(self) -> Any:
+        """A fresh object; its arrays are read-only."""
+        return pickle.loads(self.data, buffers=self.buffers)  # noqa: S301  (our own bytes)
+
+
+class _Numpy:
+    """What is needed of numpy, once it is loaded; before that no value can be an array."""
+
+    def __init__(self) -> None:
+        self.ndarray: type | None = None
+        #: The dtypes that cross as they are: bool, integers, floats, complex in native byte order,
+        #: but not long double, whose size differs between machines. Others take the longer way.
+        self.plain: frozenset[Any] = frozenset()
+
+    def is_loaded(self) -> bool:
+        """True once numpy is there; the first time, its types are taken in."""
+        if self.ndarray is not None:
+            return True
+        np = sys.modules.get("numpy")
+        if np is None or not hasattr(np, "ndarray"):
+            return False
+        scalars = {
+            getattr(np.dtype(code), "type") for code in "?bBhHiIlLqQefdFDMmSU"  # noqa: B009
+        }
+        ATOMS.update(scalars)
+        self.plain = frozenset(np.dtype(code) for code in "?bBhHiIlLqQefdFD")
+        self.ndarray = np.ndarray
+        _calibrate(np)
+        return True
+
+
+_np: Final = _Numpy()
+
+# How many references `sys.getrefcount` sees in `take` for a value that nobody but its caller's one
+# local variable holds, and in `_sealed_items` for an element that only its container holds. They
+# differ between versions of Python, so they are measured below on the very code that uses them.
+_fresh_value = -1
+_fresh_item = -1
+
+
+def take(value: Any, *, root: str = "result") -> Any:
+    """The sealed form of `value`: an atom, a read-only array, a `Tree` or a `Pickled`.
+
+    To let an array be moved instead of copied, call it as `x = take(x)` with `x` a local variable.
+
+    Raises:
+        ValueRefusedError: if a part of it can't be copied; names its path from `root`.
+    """
+    references = _getrefcount(value)
+    kind = type(value)
+    if kind in ATOMS:
+        return value
+    if kind is _np.ndarray and not value.dtype.hasobject:
+        return _frozen(value, references == _fresh_value)
+    return _taken(value, kind, references == _fresh_value, root)
+
+
+def _taken(value: Any, kind: type, is_fresh: bool, root: str) -> Any:
+    if _np.is_loaded():
+        if kind in ATOMS:
+            return value
+        if kind is _np.ndarray and not value.dtype.hasobject:
+            return _frozen(value, False)
+    if kind in _SEALED:
+        walk = _Walk(root)
+        try:
+            return walk.tree(value, is_fresh)
+        except RecursionError:
+            # Deeper than Python's stack, or it contains itself: pickle keeps track of that.
+            return _pickled(value, root)
+    return _pickled(value, root)
+
+
+def snapshot(value: Any, *, root: str = "value") -> Any:
+    """The sealed form of `value`, never moved: for a value that its owner goes on using."""
+    kind = type(value)
+    if kind in ATOMS:
+        return value
+    if _np.is_loaded() and kind is _np.ndarray and _is_frozen(value):
+        return value
+    return _taken(value, kind, False, root)
+
+
+def opened(form: Any) -> Any:
+    """The reader's own value out of a sealed form: containers are fresh, arrays shared."""
+    kind = type(form)
+    if kind is Tree:
+        if form.flat:
+            value = form.value
+            return value if type(value) is tuple else value.copy()
+        return _opened(form.value)
+    if kind is Pickled:
+        return form.loaded()
+    return form
+
+
+def size_bytes(form: Any) -> int:
+    """Bytes of the arrays and pickles that a sealed form holds."""
+    if type(form) is Tree or type(form) is Pickled:
+        return form.size_bytes
+    return getattr(form, "nbytes", 0) if type(form) is _np.ndarray else 0
+
+
+def array_type() -> type | None:
+    """`numpy.ndarray` once numpy is loaded, None before: no value can be an array then."""
+    return _np.ndarray
+
+
+def is_plain(array: Any) -> bool:
+    """True for a sealed array that looks the same after encoding and decoding."""
+    return array.dtype in _np.plain and bool(array.flags.num & _CONTIGUOUS)
+
+
+def literal(
+    value: Any, *, root: str, on_object: Callable[[objects.FedObject[Any]], Any]
+) -> Any:
+    """The callee's own snapshot of an argument, fed objects in it replaced by `on_object`.
+
+    Args:
+        value: the argument as the script gave it.
+        root: what the argument is called in errors.
+        on_object: gives the value of a fed object, already the callee's own.
+
+    Raises:
+        ValueRefusedError: if a part of it can't be copied.
+    """
+    kind = type(value)
+    if kind in ATOMS:
+        return value
+    if isinstance(value, objects.FedObject):
+        return on_object(value)
+    if _np.is_loaded() and kind is _np.ndarray and not value.dtype.hasobject:
+        return value if _is_frozen(value) else _frozen(value, False)
+    if kind is list:
+        return [
+            literal(x, root=f"{root}[{i}]", on_object=on_object)
+            for i, x in enumerate(value)
+        ]
+    if kind is dict:
+        return {
+            key: literal(x, root=f"{root}[{key!r}]", on_object=on_object)
+            for key, x in value.items()
+        }
+    if kind is tuple:
+        return tuple(
+            literal(x, root=f"{root}[{i}]", on_object=on_object)
+            for i, x in enumerate(value)
+        )
+    if trees.objects_in(value):
+        inner = [
+            literal(x, root=f"{root}.{i}", on_object=on_object)
+            for i, x in enumerate(trees.children(value) or ())
+        ]
+        return trees.rebuilt(value, inner)
+    return opened(_taken(value, kind, False, root))
+
+
+def _is_frozen(array: Any) -> bool:
+    from fed.codec import arrays
+
+    return not array.flags.writeable and arrays.is_frozen(array)
+
+
+#: Bits of `numpy.ndarray.flags.num`: reading them at once is several times cheaper than by name.
+_CONTIGUOUS: Final = 0x1 | 0x2
+_OWNS_DATA: Final = 0x4
+
+
+def _frozen(array: numpy.ndarray[Any, Any], is_fresh: bool) -> numpy.ndarray[Any, Any]:
+    """A read-only view of the array if nobody else can reach it, else of a copy.
+
+    A view of a read-only owner can't be made writeable again. An array that has a base shares its
+    memory with somebody, however fresh the view itself is.
+    """
+    if not (is_fresh and array.base is None and array.flags.num & _OWNS_DATA):
+        array = array.copy("A")
+    array.setflags(False)
+    return array.view()
+
+
+class _Walk:
+    """Seals one container; see `Tree` for what it finds out on the way."""
+
+    __slots__ = ("depth", "flat", "plain", "root", "size_bytes")
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.flat = True
+        self.plain = True
+        self.size_bytes = 0
+        self.depth = 0
+
+    def tree(self, value: Any, is_fresh: bool) -> Tree:
+        sealed = _SEALED[type(value)](self, value, is_fresh, self.root)
+        return Tree(sealed, flat=self.flat, plain=self.plain, size_bytes=self.size_bytes)
+
+    def leaf(self, value: Any, is_fresh: bool, path: str, key: Any) -> Any:
+        """Seal an element that is no atom."""
+        kind = type(value)
+        if kind is _np.ndarray:
+            dtype = value.dtype
+            if dtype in _np.plain or not dtype.hasobject:
+                flags = value.flags.num
+                if not (is_fresh and flags & _OWNS_DATA and value.base is None):
+                    value = value.copy("A")
+                    flags = value.flags.num
+                value.setflags(False)
+                if not flags & _CONTIGUOUS or dtype not in _np.plain:
+                    self.plain = False
+                self.size_bytes += value.nbytes
+                return value.view()
+        self.flat = False
+        seal = _SEALED.get(kind)
+        if seal is not None:
+            self.depth += 1
+            if self.depth > trees.MAX_DEPTH:
+                raise RecursionError
+            sealed = seal(self, value, is_fresh, f"{path}[{key!r}]")
+            self.depth -= 1
+            return sealed
+        self.plain = False
+        pickled = _pickled(value, f"{path}[{key!r}]")
+        self.size_bytes += pickled.size_bytes
+        return pickled
+
+
+def _sealed_list(walk: _Walk, value: list[Any], is_fresh: bool, path: str) -> list[Any]:
+    return _sealed_items(walk, value, is_fresh, path)
+
+
+def _sealed_tuple(walk: _Walk, value: tuple[Any, ...], is_fresh: bool, path: str) -> Any:
+    return tuple(_sealed_items(walk, value, is_fresh, path))
+
+
+def _sealed_items(walk: _Walk, value: Any, is_fresh: bool, path: str) -> list[Any]:
+    out = []
+    for item in value:
+        if type(item) in ATOMS:
+            out.append(item)
+        else:
+            movable = is_fresh and _getrefcount(item) == _fresh_item
+            out.append(walk.leaf(item, movable, path, len(out)))
+    return out
+
+
+def _sealed_dict(walk: _Walk, value: dict[Any, Any], is_fresh: bool, path: str) -> dict[Any, Any]:
+    out = {}
+    # Not by items(): its iterator keeps a reference to each value, and nothing would look unshared.
+    for key in value:
+        item = value[key]
+        if type(key) not in ATOMS:
+            key = _sealed_key(walk, key, path)  # noqa: PLW2901
+        if type(item) in ATOMS:
+            out[key] = item
+        else:
+            movable = is_fresh and _getrefcount(item) == _fresh_item
+            out[key] = walk.leaf(item, movable, path, key)
+    return out
+
+
+def _sealed_ordered(walk: _Walk, value: OrderedDict[Any, Any], is_fresh: bool, path: str) -> Any:
+    if vars(value):
+        # Attributes (torch hangs metadata there) stay inside a party, so pickle takes them along.
+        walk.flat = walk.plain = False
+        pickled = _pickled(value, path)
+        walk.size_bytes += pickled.size_bytes
+        return pickled
+    return OrderedDict(_sealed_dict(walk, value, is_fresh, path))
+
+
+def _sealed_set(walk: _Walk, value: Any, is_fresh: bool, path: str) -> Any:
+    if all(type(item) in ATOMS for item in value):
+        return type(value)(value)
+    return type(value)(_sealed_key(walk, item, path) for item in value)
+
+
+def _sealed_key(walk: _Walk, key: Any, path: str) -> Any:
+    """Keys and members of sets are hashable: frozen already, or copied by pickle."""
+    kind = type(key)
+    if kind in ATOMS:
+        return key
+    if kind is tuple or kind is frozenset:
+        return kind(_sealed_key(walk, item, path) for item in key)
+    walk.plain = False
+    return _pickled(key, f"{path} (key)").loaded()
+
+
+_SEALED: Final[dict[type, Callable[[_Walk, Any, bool, str], Any]]] = {
+    list: _sealed_list,
+    tuple: _sealed_tuple,
+    dict: _sealed_dict,
+    OrderedDict: _sealed_ordered,
+    set: _sealed_set,
+    frozenset: _sealed_set,
+}
+
+
+def _opened(value: Any) -> Any:
+    kind = type(value)
+    if kind is list:
+        return [_opened(item) if type(item) not in ATOMS else item for item in value]
+    if kind is tuple:
+        return tuple([_opened(item) if type(item) not in ATOMS else item for item in value])
+    if kind is dict or kind is OrderedDict:
+        return kind(
+            (key, _opened(item) if type(item) not in ATOMS else item)
+            for key, item in value.items()
+        )
+    if kind is set:
+        return value.copy()
+    if kind is Pickled:
+        return value.loaded()
+    return value
+
+
+def _pickled(value: Any, path: str) -> Pickled:
+    found: list[bytes] = []
+
+    def keep(buffer: pickle.PickleBuffer) -> None:
+        found.append(bytes(buffer.raw()))
+
+    try:
+        # By reference where the class can be imported: many times cheaper than cloudpickle, which
+        # is needed for lambdas, local classes and what a name no longer leads to.
+        data = pickle.dumps(value, protocol=5, buffer_callback=keep)
+    except errors.FedError:
+        raise
+    except Exception:  # noqa: BLE001  (a user's __reduce__ may raise anything)
+        found.clear()
+        data = _cloudpickled(value, path, keep)
+    return Pickled(data, found)
+
+
+def _cloudpickled(value: Any, path: str, keep: Callable[[pickle.PickleBuffer], None]) -> bytes:
+    import cloudpickle
+
+    try:
+        data: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=keep)
+    except errors.FedError:
+        raise
+    except Exception as error:
+        path, culprit = _culprit(value, path, cloudpickle.dumps, 0)
+        kind = type(culprit)
+        raise errors.ValueRefusedError(
+            path=path,
+            type_name=f"{kind.__module__}.{kind.__qualname__}",
+            reason=f"it can't be copied, so no call can take or return it ({error})",
+        ) from error
+    return data
+
+
+def _culprit(value: Any, path: str, dump: Callable[[Any], Any], depth: int) -> tuple[str, Any]:
+    """The innermost part that can't be pickled, and where it is; for the error alone."""
+    parts: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        parts = [(f"{path}[{key!r}]", item) for key, item in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(f"{path}[{place}]", item) for place, item in enumerate(value)]
+    elif hasattr(value, "__dict__") and not isinstance(value, type):
+        parts = [(f"{path}.{name}", item) for name, item in vars(value).items()]
+    for inner_path, item in parts if depth < 20 else ():
+        try:
+            dump(item)
+        except Exception:  # noqa: BLE001  (whatever it raises, the culprit is in there)
+            return _culprit(item, inner_path, dump, depth + 1)
+    return path, value
+
+
+def _calibrate(np: Any) -> None:
+    """Find the reference counts of fresh values on the very code that will see them.
+
+    The count is right if a fresh array is moved and a kept one is copied. Where none is (a Python
+    that borrows references), nothing is ever moved, which costs a copy and is right.
+    """
+    global _fresh_value, _fresh_item  # noqa: PLW0603  (constants of this interpreter)
+    kept = np.zeros(1)
+
+    def moves(make: Callable[[list[int]], Any], owner: Callable[[Any], Any]) -> bool:
+        before: list[int] = []
+        made = make(before)
+        made = take(made)
+        return id(owner(made).base) == before[0]
+
+    def fresh(before: list[int]) -> Any:
+        array = np.zeros(1)
+        before.append(id(array))
+        return array
+
+    def held(before: list[int]) -> Any:
+        before.append(id(kept))
+        return kept
+
+    def fresh_in_list(before: list[int]) -> Any:
+        return [fresh(before)]
+
+    def held_in_list(before: list[int]) -> Any:
+        before.append(id(kept))
+        return [kept]
+
+    def itself(made: Any) -> Any:
+        return made
+
+    def first(made: Any) -> Any:
+        return made.value[0]
+
+    candidates = range(1, 12)
+    for _fresh_value in candidates:
+        if moves(fresh, itself) and not moves(held, itself):
+            break
+    else:
+        _fresh_value = -1
+    for _fresh_item in candidates:
+        if moves(fresh_in_list, first) and not moves(held_in_list, first):
+            break
+    else:
+        _fresh_item = -1

@@ -1,0 +1,73 @@
+"""A simulation engine made from settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fed.codec import types
+from fed.engines.simulation import engine as simulation
+from fed.engines.simulation import store
+
+if TYPE_CHECKING:
+    from fed.config import settings as table
+    from fed.engines.simulation import isolation
+
+#: Large results may take this share of the memory; bodies and the script need the rest.
+_BUDGET_SHARE: Final = 0.5
+
+
+def engine(
+    settings: table.Settings, *, script_folder: Path | None
+) -> simulation.SimulationEngine:
+    """The engine of one session; the calling thread is the one that may make calls."""
+    user_types = types.UserTypes(
+        settings.codec_modules, str(script_folder) if script_folder is not None else None
+    )
+    budget_bytes = settings.memory_budget_bytes
+    if budget_bytes is None:
+        budget_bytes = int(_memory_bytes() * _BUDGET_SHARE)
+    kept = store.Store(
+        budget_bytes=budget_bytes,
+        folder=str(settings.spill_dir) if settings.spill_dir is not None else None,
+        quota_bytes=settings.spill_quota_bytes,
+    )
+    return simulation.SimulationEngine(
+        parties=settings.parties,
+        seed=settings.seed,
+        level=settings.isolation.value,
+        fail_fast=settings.fail_fast,
+        error_detail=settings.error_detail.value,
+        strict=settings.strict,
+        max_value_bytes=settings.max_value_bytes,
+        user_types=user_types,
+        kept=kept,
+        guard=_guard(settings, user_types),
+        digests_values=settings.values_digest,
+    )
+
+
+def _guard(settings: table.Settings, user_types: types.UserTypes) -> isolation.Guard | None:
+    if settings.isolation.value == "check":
+        from fed.engines.simulation import check
+
+        return check.Checker(user_types)
+    if settings.isolation.value == "process":
+        from fed.engines.simulation import worlds
+
+        return worlds.Worlds(user_types)
+    return None
+
+
+def _memory_bytes() -> int:
+    """The memory that this process may use: the machine's, or its control group's if less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            text = Path(path).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            return min(total, int(text))
+    return total

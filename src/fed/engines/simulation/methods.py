@@ -1,0 +1,266 @@
+"""Handle classes, generated once per remote class and session: the hot path of this engine.
+
+A call of an actor's method costs little more than the method itself because each method gets a
+class of its own whose `remote` was compiled for that method's parameters: no look-up by name, no
+argument tuple, no call object. Whatever is unusual (containers, failed or pending arguments, killed
+actors, coroutines, options) is handed to the engine's general way, `submit`, before a number is
+taken.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from fed.model import calls, ledger, remote, signatures
+
+if TYPE_CHECKING:
+    from fed.engines.simulation import engine as simulation
+
+#: Methods with more parameters than this take the general way.
+_MOST_PARAMETERS: Final = 4
+
+
+class Method(remote.ActorMethod):
+    """A method of one actor, made when it is first asked for and kept in the handle.
+
+    It refers to the actor itself, not to the handle, so that dropping the handle frees all.
+
+    Attributes:
+        obj: the user's instance; None while there is none (constructor failed or pending, killed).
+        party: the actor's party.
+        ordinal: which of its party's actors of its class, from 0.
+        index: how many calls of this method came before.
+    """
+
+    __slots__ = ("index", "obj", "ordinal", "party")
+
+    engine: simulation.SimulationEngine
+    owner: type
+    bind: Callable[..., signatures.Bound]
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method; see `RemoteFunction.remote`."""
+        return self.call(args, kwargs, remote.NO_OPTIONS)
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: Any) -> Any:
+        """Make the call the general way."""
+        args, kwargs = self.bind(*args, **kwargs)
+        return self.engine.submit(
+            calls.Call(
+                kind=ledger.METHOD,
+                name=self.spec.qualname,
+                party=self.party,
+                target=self.spec,
+                args=args,
+                kwargs=kwargs,
+                num_returns=given.get("num_returns", 1),
+                options=given,
+                actor=self,
+            )
+        )
+
+    @property
+    def what(self) -> str:
+        """The call in words, for errors."""
+        return f"{self.spec.qualname} of actor {self.ordinal} of party {self.party!r}"
+
+
+class Handle(remote.ActorHandle):
+    """A handle of this engine; one slot per method keeps the `Method` once it was asked for."""
+
+    __slots__ = ("_fed_obj", "_fed_ordinal", "_fed_party")
+
+    _fed_classes: dict[str, type[Method]]
+
+    def _fed_method(self, name: str) -> Method:
+        cls = self._fed_classes[name]
+        method = cls.__new__(cls)
+        method.obj = self._fed_obj
+        method.party = self._fed_party
+        method.ordinal = self._fed_ordinal
+        method.index = 0
+        object.__setattr__(self, name, method)
+        return method
+
+    def __repr__(self) -> str:
+        return f"<actor {self._fed_class.__qualname__} {self._fed_ordinal} of {self._fed_party}>"
+
+
+def made(handle: Handle) -> list[Method]:
+    """The methods of the handle that were asked for so far."""
+    slots = type(handle).__slots__
+    return [getattr(handle, name) for name in slots if _is_filled(handle, name)]
+
+
+def _is_filled(handle: Handle, name: str) -> bool:
+    try:
+        object.__getattribute__(handle, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def handle_class(engine: simulation.SimulationEngine, cls: type, *, hot: bool) -> type[Handle]:
+    """The handle class of `cls` in one session.
+
+    Args:
+        engine: the session's engine.
+        cls: the user's class.
+        hot: whether methods may take the compiled way (isolation levels that wrap bodies do not).
+    """
+    specs = remote.method_specs(cls)
+    scope = {
+        "__slots__": tuple(specs),
+        "__doc__": cls.__doc__,
+        "_fed_class": cls,
+        "_fed_methods": specs,
+        "_fed_classes": {
+            name: _method_class(engine, cls, spec, hot=hot) for name, spec in specs.items()
+        },
+    }
+    return type(f"{cls.__name__}Handle", (Handle,), scope)
+
+
+def _method_class(
+    engine: simulation.SimulationEngine, cls: type, spec: remote.MethodSpec, *, hot: bool
+) -> type[Method]:
+    label = f"{spec.qualname}.remote"
+    scope: dict[str, Any] = {
+        "__slots__": (),
+        "spec": spec,
+        "engine": engine,
+        "owner": cls,
+        "bind": staticmethod(signatures.binder(spec.parameters, name=label)),
+    }
+    names = signatures.simple_names(spec.parameters, at_most=_MOST_PARAMETERS)
+    plain = not (spec.is_async or spec.is_generator)
+    if hot and plain and names is not None and _fit(spec.name, names):
+        compiled = _compiled(engine, spec, names)
+        compiled.__qualname__ = label
+        scope["remote"] = compiled
+    return type(f"{spec.name}Method", (Method,), scope)
+
+
+def _fit(method: str, names: list[str]) -> bool:
+    """True if the names can stand in a compiled function beside its own."""
+    return all(
+        name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
+        for name in (method, *names)
+    ) and "self" not in names
+
+
+_HEAD: Final = """\
+def remote(self{parameters}):
+    if _engine.running is not None or _ident() != _thread or (_obj := self.obj) is None:
+        return self.call(({arguments}), {{}}, _no_options)
+    _party = self.party
+"""
+
+# A fed object's atom is the common case; whatever else it holds is opened, and what is not a value
+# there (a failure, a pending call) is left to the general way, as are literals that hold others.
+_ARGUMENT: Final = """\
+    _type = type({name})
+    if _type is _Result:
+        _value{place} = {name}.value
+        if type(_value{place}) in _ATOMS:
+            if {name}.party is not _party:
+                _to = {name}.sent
+                if _to is None:
+                    {name}.sent = _party
+                    _traffic.values += 1
+                    _traffic.size_bytes += _atom_bytes(_value{place})
+                elif _to is not _party:
+                    _crossed_again({name}, _party, _value{place})
+        else:
+            _value{place} = _read({name}, _party)
+            if _value{place} is _NO_VALUE:
+                return self.call(({arguments}), {{}}, _no_options)
+        {note_object}
+    elif _type in _ATOMS:
+        _value{place} = {name}
+        {note_literal}
+    else:
+        return self.call(({arguments}), {{}}, _no_options)
+"""
+
+_TAIL: Final = """\
+    _ledger.number = _number = _ledger.number + 1
+    {record}
+    if not _number & {mask}:
+        _ledger.close_block()
+    _engine.running = self
+    try:
+        _value = _obj.{method}({values})
+        _engine.running = None
+        if type(_value) not in _ATOMS:
+            _value = _take(_value)
+            _value = _keep(_value)
+    except BaseException as _error:
+        _value = None
+        return _failed(self, _number, _error)
+    _result = _new(_Result)
+    _result.value = _value
+    _result.party = _party
+    _result.number = _number
+    _result.sent = None
+    self.index += 1
+    return _result
+"""
+
+
+def _compiled(
+    engine: simulation.SimulationEngine, spec: remote.MethodSpec, names: list[str]
+) -> Any:
+    """`remote` for a synchronous method with the parameters `names`, all required."""
+    arguments = "".join(f"{name}, " for name in names)
+    lines = [
+        _HEAD.format(parameters="".join(f", {name}" for name in names), arguments=arguments)
+    ]
+    many = len(names) > 1
+    if many:
+        lines.append("    _mask = 0\n    _numbers = ()\n")
+    for place, name in enumerate(names):
+        bit = 1 << place
+        lines.append(
+            _ARGUMENT.format(
+                name=name,
+                place=place,
+                arguments=arguments,
+                note_object=f"_mask |= {bit}; _numbers += ({name}.number,)"
+                if many
+                else f"_numbers = {name}.number",
+                note_literal="pass" if many else "_numbers = None",
+            )
+        )
+    if many:
+        record = "_extend((_shapes[_mask] or _shape(_mask), _party, self.ordinal, *_numbers))"
+    elif names:
+        record = (
+            "_extend((_shapes[1] or _shape(1), _party, self.ordinal, _numbers) "
+            "if _numbers else (_shapes[0] or _shape(0), _party, self.ordinal))"
+        )
+    else:
+        record = "_extend((_shapes[0] or _shape(0), _party, self.ordinal))"
+    lines.append(
+        _TAIL.format(
+            record=record,
+            mask=ledger.BLOCK_MASK,
+            method=spec.name,
+            values=", ".join(f"_value{place}" for place in range(len(names))),
+        )
+    )
+    shapes: list[int | None] = [None] * (1 << len(names))
+
+    def shape(mask: int) -> int:
+        keys = [(place, 0) for place in range(len(names)) if mask >> place & 1]
+        number = engine.ledger.shape(
+            ledger.METHOD, spec.qualname, keys=ledger.runs(keys), has_actor=True
+        )
+        shapes[mask] = number
+        return number
+
+    scope = {**engine.hot_scope, "_shapes": shapes, "_shape": shape}
+    exec(compile("".join(lines), f"<fed {spec.qualname}>", "exec"), scope)  # noqa: S102
+    return scope["remote"]

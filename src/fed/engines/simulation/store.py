@@ -1,0 +1,187 @@
+"""Memory of large results: counted by call site, spilled to disk above a budget.
+
+A spilled array is a read-only view of a memory-mapped file, so bodies and the script see no
+difference. The files have no name: nothing is left behind, however the process ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import sys
+import tempfile
+import weakref
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from fed import errors
+from fed.codec import seal
+from fed.engines.simulation import results, sites
+
+if TYPE_CHECKING:
+    import numpy
+
+log = logging.getLogger(__name__)
+
+#: Smaller values are not counted: what is measured must cost far more than the measuring (1 us).
+COUNTED_BYTES: Final = 32 * 1024
+
+#: Values are put into files of this size, so that their number stays far below the kernel's limit
+#: of 65,530 mappings a process.
+SEGMENT_BYTES: Final = 256 * 1024 * 1024
+
+#: Arrays start at multiples of this in a file: a cache line, and enough for any element type.
+_ALIGNMENT: Final = 64
+
+
+class Store:
+    """Counts the large values that fed objects hold, and moves new ones to disk above the budget.
+
+    Attributes:
+        live_bytes: bytes of large values held in memory now.
+        spilled_bytes: bytes of values written to disk so far.
+    """
+
+    def __init__(
+        self, *, budget_bytes: int, folder: str | None = None, quota_bytes: int | None = None
+    ) -> None:
+        self.live_bytes = 0
+        self.spilled_bytes = 0
+        self._budget_bytes = budget_bytes
+        self._spill = Spill(folder=folder, quota_bytes=quota_bytes)
+        self._by_place: dict[sites.Place | None, int] = {}
+        self._warned: set[sites.Place | None] = set()
+
+    def keep(self, form: Any) -> Any:
+        """The sealed form as a fed object shall hold it: large ones in a `Held`.
+
+        Raises:
+            SpillError: if it would pass the budget and can't be written to disk either.
+        """
+        size = seal.size_bytes(form)
+        if size < COUNTED_BYTES:
+            return form
+        place = sites.place()
+        if self.live_bytes + size > self._budget_bytes:
+            self._warn(place)
+            try:
+                form = _mapped(form, self._spill)
+            except OSError as error:
+                raise errors.SpillError(
+                    size_bytes=size,
+                    reason=str(error),
+                    site=sites.text(max(self._by_place, key=self._by_place.__getitem__, default=place)),
+                ) from error
+            self.spilled_bytes += size
+            return results.Held(form, 0, place, self)
+        self.live_bytes += size
+        self._by_place[place] = self._by_place.get(place, 0) + size
+        return results.Held(form, size, place, self)
+
+    def released(self, held: results.Held) -> None:
+        """A held value's fed object is gone."""
+        self.live_bytes -= held.size_bytes
+        if held.size_bytes:
+            self._by_place[held.place] -= held.size_bytes
+
+    def _warn(self, place: sites.Place | None) -> None:
+        most = max(self._by_place, key=self._by_place.__getitem__, default=place)
+        if most in self._warned:
+            return
+        self._warned.add(most)
+        log.warning(
+            "results made at %s hold %s of the memory budget of %s; further large results go to "
+            "disk. Fold them with fed.reduce and a generator, drop them earlier, or raise "
+            "memory_budget_bytes",
+            sites.text(most),
+            _in_words(self._by_place.get(most, 0)),
+            _in_words(self._budget_bytes),
+        )
+
+
+def _in_words(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:.2f} GiB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:.1f} MiB"
+
+
+def _mapped(form: Any, spill: Spill) -> Any:
+    """The sealed form with its arrays on disk; pickles stay in memory."""
+    kind = type(form)
+    if kind is seal.Tree:
+        value = _mapped(form.value, spill)
+        return seal.Tree(value, flat=form.flat, plain=form.plain, size_bytes=form.size_bytes)
+    if kind is list or kind is tuple:
+        return kind([_mapped(item, spill) for item in form])
+    if kind is dict or kind is OrderedDict:
+        return kind((key, _mapped(item, spill)) for key, item in form.items())
+    np = sys.modules.get("numpy")
+    if np is not None and kind is np.ndarray and form.nbytes:
+        return spill.written(form)
+    return form
+
+
+class _Segment:
+    """One nameless file: values are appended, and its room is free again when all are gone."""
+
+    def __init__(self, folder: str | None, size_bytes: int) -> None:
+        self.file = tempfile.TemporaryFile(dir=folder, prefix="fed-spill-")  # noqa: SIM115
+        os.ftruncate(self.file.fileno(), size_bytes)
+        self.map = mmap.mmap(self.file.fileno(), size_bytes, access=mmap.ACCESS_READ)
+        self.size_bytes = size_bytes
+        self.end = 0
+        self.values = 0
+
+    def room(self) -> int:
+        if not self.values:
+            self.end = 0
+        return self.size_bytes - self.end
+
+
+class Spill:
+    """Arrays in nameless files; a file goes when the last view of the last array in it dies."""
+
+    def __init__(self, *, folder: str | None, quota_bytes: int | None) -> None:
+        self._folder = folder
+        self._quota_bytes = quota_bytes
+        self._open: _Segment | None = None
+        self._files_bytes = 0
+
+    def written(self, array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
+        """A read-only array equal to `array` (dtype, shape, order), whose memory is a file.
+
+        Raises:
+            OSError: if the disk or the quota is full.
+        """
+        import numpy as np
+
+        order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        flat = np.ravel(array, order=order).view(np.uint8)
+        segment = self._segment(flat.nbytes)
+        start = segment.end
+        done = 0
+        while done < flat.nbytes:
+            done += os.pwrite(segment.file.fileno(), memoryview(flat)[done:], start + done)
+        segment.end = -(-(start + flat.nbytes) // _ALIGNMENT) * _ALIGNMENT
+        segment.values += 1
+        memory = memoryview(segment.map)[start : start + flat.nbytes]
+        weakref.finalize(memory, self._released, segment).atexit = False
+        return np.frombuffer(memory, dtype=array.dtype).reshape(array.shape, order=order)
+
+    def _segment(self, size_bytes: int) -> _Segment:
+        segment = self._open
+        if segment is None or segment.room() < size_bytes:
+            wanted = max(size_bytes, SEGMENT_BYTES)
+            if self._quota_bytes is not None and self._files_bytes + wanted > self._quota_bytes:
+                wanted = max(size_bytes, self._quota_bytes - self._files_bytes)
+                if self._files_bytes + wanted > self._quota_bytes:
+                    raise OSError(f"the spill quota of {_in_words(self._quota_bytes)} is used up")
+            segment = self._open = _Segment(self._folder, wanted)
+            self._files_bytes += wanted
+            weakref.finalize(segment, self._forget, wanted).atexit = False
+        return segment
+
+    def _released(self, segment: _Segment) -> None:
+        segment.values -= 1
+
+    def _forget(self, size_bytes: int) -> None:
+        self._files_bytes -= size_bytes

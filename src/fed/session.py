@@ -1,0 +1,221 @@
+"""Start and end of a session: settles the settings, makes the engine, fills the slot."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fed import errors
+from fed.model import engine as port
+
+if TYPE_CHECKING:
+    from fed.config import resolve
+    from fed.observe import report
+
+log = logging.getLogger("fed")
+
+
+class _Held:
+    """What this module holds beside the slot, under one lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.options: Mapping[str, Any] | None = None
+        self.script: Path | None = None
+        self.summaries: list[report.Summary] = []
+        self.at_exit = False
+
+
+_held: Final = _Held()
+
+
+def init(
+    addresses: Mapping[str, Any] | None = None,
+    party: str | None = None,
+    *,
+    mode: str | None = None,
+    parties: Any = None,
+    address: str | None = None,
+    seed: int | None = None,
+    isolation: str | None = None,
+    job_name: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    tls_config: Mapping[str, Any] | None = None,
+    logging_level: str | None = None,
+    sending_failure_handler: Any = None,
+    **settings: Any,
+) -> None:
+    """Start the session of this process; the calling thread makes all calls from now on.
+
+    What is not given comes from the options of `rayfed run`, the environment (`FED_*`),
+    federation.yaml beside the script, what the cluster at `address` recorded, or the defaults;
+    options of `rayfed run` win over arguments. docs/settings.md lists every setting.
+
+    Args:
+        addresses: address of each party, as the other parties reach it.
+        party: the party of this process, in multi-controller mode.
+        mode: `simulation`, `single-controller` or `multi-controller`.
+        parties: names, counts (`{"server": 1, "client": 1000}`), or a number.
+        address: a cluster's address.
+        seed: of `fed.rng`; the same at every party.
+        isolation: of simulation: `sealed`, `process`, `check` or `off`.
+        job_name: of this job; the same at every party.
+        config: RayFed's configuration; its keys are taken over or refused with what to use.
+        tls_config: RayFed's paths of certificates.
+        logging_level: RayFed's spelling of `log_level`.
+        sending_failure_handler: RayFed's; called with the error when the session ends by one.
+        **settings: any other setting by name.
+
+    Raises:
+        SessionError: if there is a session already.
+        ConfigError: if a setting is unknown, wrong or contradicts another.
+    """
+    given = {
+        "addresses": addresses,
+        "party": party,
+        "mode": mode,
+        "parties": parties,
+        "address": address,
+        "seed": seed,
+        "isolation": isolation,
+        "job_name": job_name,
+        "config": config,
+        "tls_config": tls_config,
+        "logging_level": logging_level,
+        **settings,
+    }
+    with _held.lock:
+        if port.slot.engine is not None:
+            raise errors.SessionError(
+                problem="fed.init: there is a session already",
+                fix="Call fed.shutdown() first, or make one session for all",
+            )
+        settled = _settled(given)
+        _tell(settled)
+        port.slot.engine = _engine(settled)
+        port.slot.was_used = True
+        if not _held.at_exit:
+            _held.at_exit = True
+            atexit.register(_end_at_exit)
+
+
+def shutdown() -> None:
+    """End the session: what is under way ends, errors that nobody read are logged.
+
+    Does nothing where there is no session. Fed objects and actors of it are of no use afterwards.
+
+    Raises:
+        UsageError: inside a body or in another thread than the session's.
+    """
+    _end(None)
+
+
+@contextlib.contextmanager
+def launch(script: Path, options: Mapping[str, Any]) -> Iterator[list[report.Summary]]:
+    """Within the block, sessions are those of `script`, run with options of `rayfed run`.
+
+    Yields:
+        The list to which each session that ends adds its summary. A session that is open when
+        the block is left is ended.
+    """
+    with _held.lock:
+        _held.script, _held.options, _held.summaries = script, options, []
+    try:
+        yield _held.summaries
+    except BaseException as error:
+        _end(error)
+        raise
+    else:
+        _end(None)
+    finally:
+        with _held.lock:
+            _held.script = _held.options = None
+
+
+def _settled(given: Mapping[str, Any]) -> resolve.Settled:
+    from fed.config import federation, layers, resolve
+
+    folder = _script_folder()
+    path = federation.find(folder) if folder is not None else None
+    return resolve.settle(
+        run=layers.from_run(_held.options or {}),
+        init=layers.from_init(given),
+        environ=layers.from_environ(os.environ),
+        federation=federation.read(path) if path is not None else layers.Layer(),
+    )
+
+
+def _script_folder() -> Path | None:
+    """The folder of the main script, the working directory where there is none (a shell)."""
+    if _held.script is not None:
+        return _held.script.resolve().parent
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return Path(file).resolve().parent if file else Path.cwd()
+
+
+def _tell(settled: resolve.Settled) -> None:
+    log.setLevel(settled.settings.log_level.upper())
+    if settled.replaced:
+        texts = ", ".join(
+            f"{item.name}={item.run} (script: {item.script})" for item in settled.replaced
+        )
+        log.info("rayfed run replaces settings of the script: %s", texts)
+    for item in settled.set_aside:
+        log.info("setting %s from %s has no effect: %s", item.name, item.where, item.why)
+    for note in settled.notes:
+        log.info("%s", note)
+
+
+def _engine(settled: resolve.Settled) -> port.Engine:
+    from fed.config import choices
+
+    settings = settled.settings
+    if settings.mode is not choices.Mode.SIMULATION:
+        raise errors.ConfigError(
+            problem=f"mode {settings.mode} is not there yet in this version",
+            fix="Run in simulation: fed.init(mode='simulation'), or rayfed run --mode simulation",
+            key="mode",
+            source=settled.source_of("mode"),
+        )
+    from fed.engines.simulation import factory
+
+    return factory.engine(settings, script_folder=_script_folder())
+
+
+def _end(error: BaseException | None) -> None:
+    with _held.lock:
+        engine = port.slot.engine
+        if engine is None:
+            return
+        try:
+            engine.shutdown(error=error)
+        except errors.UsageError:
+            raise
+        except BaseException:
+            port.slot.engine = None
+            raise
+        port.slot.engine = None
+        summary = engine.summary()
+        _held.summaries.append(summary)
+    if summary.unread_count:
+        log.error("%d error(s) that nobody read:", summary.unread_count)
+        for object_id, text in list(summary.unread.items())[:_SHOWN_ERRORS]:
+            log.error("%s: %s", object_id, text)
+        if summary.unread_count > _SHOWN_ERRORS:
+            log.error("... and %d more", summary.unread_count - _SHOWN_ERRORS)
+
+
+#: More would hide the first ones, which are the likely causes; the run report has up to 1,000.
+_SHOWN_ERRORS: Final = 10
+
+
+def _end_at_exit() -> None:
+    # The interpreter leaves the uncaught exception here, by which the script ended.
+    _end(getattr(sys, "last_value", None))
