@@ -8,6 +8,9 @@ its memory is a `bytes` object or marked by `freeze`, and `flags.writeable = Tru
 
 from __future__ import annotations
 
+import math
+import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -101,6 +104,19 @@ def has_padding(dtype: np.dtype[Any]) -> bool:
     return sum(part.itemsize for part in inner) != dtype.itemsize or any(map(has_padding, inner))
 
 
+def is_standard(dtype: np.dtype[Any]) -> bool:
+    """True if the other side makes the same dtype: no metadata, no other name, no padding."""
+    if dtype.metadata is not None:
+        return False
+    if dtype.subdtype is not None:
+        return is_standard(dtype.subdtype[0])
+    if dtype.names is not None:
+        fields: Any = dtype.fields
+        inner = (fields[name][0] for name in dtype.names)
+        return not has_padding(dtype) and all(map(is_standard, inner))
+    return dtype.char == np.dtype(dtype.str).char
+
+
 def is_frozen(array: Array) -> bool:
     """True if the array is read-only and no ordinary handle to its memory can change it."""
     base: Any = array
@@ -185,6 +201,11 @@ def handler(cls: type) -> types.Handler | None:
     return cross_scalar if issubclass(cls, np.generic) else None
 
 
+def is_array_type(cls: type) -> bool:
+    """True for numpy's array class itself."""
+    return cls is np.ndarray
+
+
 def cross(array: Array, _: object = None, __: int = 0) -> Array:
     """The array as the other side gets it: frozen, and C- or Fortran-contiguous.
 
@@ -193,9 +214,11 @@ def cross(array: Array, _: object = None, __: int = 0) -> Array:
     Raises:
         ValueRefusedError: with an empty path, if arrays of its dtype may not cross.
     """
-    if id(array.dtype) not in _CANONICAL:
+    dtype = array.dtype
+    if id(dtype) not in _CANONICAL:
         check(array)
-        return frozen_copy(array)
+        if not is_standard(dtype):
+            return frozen_copy(array)
     flags = array.flags
     if flags.forc and flags.aligned:
         base: Any = array.base
@@ -242,3 +265,164 @@ _PASSED = frozenset(
         np.timedelta64,
     )
 )
+
+
+def spec_of(dtype: np.dtype[Any]) -> Any:
+    """The dtype in plain words, for the wire: a str, or lists for structures and subarrays."""
+    if id(dtype) in _CANONICAL:
+        return dtype.str
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return [spec_of(base), list(shape)]
+    if dtype.names is not None:
+        fields: Any = dtype.fields
+        described = [[name, spec_of(fields[name][0]), fields[name][1]] for name in dtype.names]
+        return [dtype.itemsize, dtype.isalignedstruct, described]
+    return dtype.str
+
+
+def dtype_of(spec: Any) -> np.dtype[Any]:
+    """The dtype that `spec_of` describes so.
+
+    Raises:
+        ValueError: if there is none that may cross; the text says why.
+    """
+    dtype = _KNOWN.get(spec) if type(spec) is str else None
+    if dtype is None:
+        dtype = _parsed(spec, 0)
+        if spec_of(dtype) != spec:
+            raise ValueError("a dtype isn't written the standard way")
+        reason = why_refused(dtype)
+        if reason is not None:
+            raise ValueError(reason)
+    return dtype
+
+
+_KNOWN = {dtype.str: dtype for dtype in _CANONICAL.values()}
+
+#: What numpy's parser of dtype texts is given; the rest of its language stays out of reach.
+_SPEC = re.compile(r"[<>|][biufcSU][0-9]{1,10}|[<>][mM]8(\[[0-9]{0,10}[A-Za-zμ]{1,2}\])?")
+
+#: Structures inside structures.
+_NESTED_DTYPES = 8
+
+
+def _parsed(spec: Any, depth: int) -> np.dtype[Any]:
+    if type(spec) is str and _SPEC.fullmatch(spec):
+        return np.dtype(spec)
+    if type(spec) is list and depth < _NESTED_DTYPES:
+        if len(spec) == 2 and type(spec[1]) is list:
+            return np.dtype((_parsed(spec[0], depth + 1), shape_of(spec[1])))
+        if len(spec) == 3 and type(spec[2]) is list:
+            size, aligned, fields = spec
+            names, specs, offsets = zip(*fields, strict=True) if fields else ((), (), ())
+            return np.dtype(
+                {
+                    "names": list(names),
+                    "formats": [_parsed(inner, depth + 1) for inner in specs],
+                    "offsets": list(offsets),
+                    "itemsize": size,
+                },
+                align=aligned,
+            )
+    raise ValueError("a dtype is malformed")
+
+
+def shape_of(lengths: Any) -> tuple[int, ...]:
+    """The shape, checked: at most 32 lengths, none negative, their product within 63 bits.
+
+    Raises:
+        ValueError: if it isn't one.
+    """
+    if type(lengths) is not list or len(lengths) > _DIMENSIONS:
+        raise ValueError("a shape is malformed")
+    if not all(type(length) is int and 0 <= length < 1 << 62 for length in lengths):
+        raise ValueError("a shape is malformed")
+    if math.prod(length or 1 for length in lengths) >= 1 << 62:
+        raise ValueError("a shape is too large")
+    return tuple(lengths)
+
+
+#: The most dimensions that every supported numpy can hold.
+_DIMENSIONS = 32
+
+
+def memory_of(array: Array) -> memoryview:
+    """The bytes of the elements in the array's own order (C unless Fortran-contiguous).
+
+    No copy is made of an array that is contiguous and without padding between fields.
+    """
+    flags = array.flags
+    if not flags.forc or (array.dtype.names is not None and has_padding(array.dtype)):
+        array = frozen_copy(array)
+    flat = array.T.reshape(-1) if flags.fnc else array.reshape(-1)
+    memory: Any = flat.view(np.uint8)
+    return memoryview(memory)
+
+
+def marked(body: memoryview) -> memoryview:
+    """A read-only view of received memory whose parts, as arrays, count as frozen.
+
+    The caller vouches that nobody writes to it from now on.
+    """
+    flat = np.frombuffer(body, np.uint8)
+    flat.flags.writeable = False
+    return _memory(flat)
+
+
+def rebuilt(spec: Any, order: Any, lengths: Any, memory: memoryview | bytes) -> Array:
+    """The array of a description and exactly its bytes, over that memory.
+
+    Raises:
+        ValueError: if they don't describe an array that may cross.
+    """
+    dtype = dtype_of(spec)
+    shape = shape_of(lengths)
+    if math.prod(shape) * dtype.itemsize != len(memory):
+        raise ValueError("an array's shape doesn't match its bytes")
+    if order not in (0, 1) or type(order) is not int:
+        raise ValueError("an array's order is unknown")
+    if type(memory) is memoryview and not isinstance(memory.obj, Frozen):
+        memory = marked(memory)
+    array = view_of(memory, dtype, shape, fortran=order == 1)
+    if is_fortran(array) != (order == 1):
+        raise ValueError("an array's order isn't written the standard way")
+    _check_texts(array)
+    return array
+
+
+def _check_texts(array: Array) -> None:
+    """Refuse code points that no str can hold: numpy would fail on them at some later moment."""
+    dtype = array.dtype
+    if dtype.names is not None:
+        for name in dtype.names:
+            _check_texts(array[name])
+    elif dtype.kind == "U" and array.size and dtype.itemsize:
+        points: Array = np.ascontiguousarray(array).view(f"{dtype.str[0]}u4")
+        if points.max() > sys.maxunicode:
+            raise ValueError("an array holds a text that isn't Unicode")
+
+
+def scalar_parts(value: np.generic) -> tuple[Any, bytes]:
+    """A numpy scalar as the description of its dtype and its bytes."""
+    if type(value) is np.str_:
+        return "U", str.__str__(value).encode("utf-8", "surrogatepass")
+    if type(value) is np.bytes_:
+        return "S", bytes(value)
+    array = frozen_copy(np.asarray(value))
+    return spec_of(array.dtype), array.tobytes()
+
+
+def rebuilt_scalar(spec: Any, data: bytes) -> np.generic:
+    """The numpy scalar of such parts.
+
+    Raises:
+        ValueError: if they don't describe one that may cross.
+    """
+    if spec == "U":
+        return np.str_(data.decode("utf-8", "surrogatepass"))
+    if spec == "S":
+        return np.bytes_(data)
+    made: Any = rebuilt(spec, 0, [], data)
+    scalar: np.generic = made[()]
+    return scalar

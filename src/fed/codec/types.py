@@ -312,15 +312,21 @@ def _cross_time(value: datetime.datetime | datetime.time, types: UserTypes, dept
     if zone is None or zone is datetime.UTC:
         return value
     if type(zone) is not datetime.timezone:
-        raise refusal(
-            value, f"its time zone is a {type_name(type(zone))}, whose rules the other side may "
-            "not have; convert it with .astimezone(datetime.timezone.utc)",
-        )  # fmt: skip
+        raise foreign_zone(value)
     return value.replace(tzinfo=_cross_zone(zone, types, depth))
 
 
 def _cross_zone(value: datetime.timezone, types: UserTypes, depth: int) -> datetime.timezone:
     return value if value is datetime.UTC else datetime.timezone(*zone_arguments(value))
+
+
+def foreign_zone(value: datetime.datetime | datetime.time) -> errors.ValueRefusedError:
+    """The refusal of a time whose zone is more than a fixed offset."""
+    return refusal(
+        value,
+        f"its time zone is a {type_name(type(value.tzinfo))}, whose rules the other side may "
+        "not have; convert it with .astimezone(datetime.timezone.utc)",
+    )
 
 
 def zone_arguments(zone: datetime.timezone) -> tuple[Any, ...]:

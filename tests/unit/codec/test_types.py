@@ -284,8 +284,13 @@ def test_find_never_imports_and_never_runs(monkeypatch: pytest.MonkeyPatch) -> N
     assert "antigravity" not in sys.modules
 
 
-@pytest.mark.parametrize("name", ["pytest.MonkeyPatch", "HERE", "Any", "NamedTuple", "Model.weights",
-                                  "", ".", "Model.", "__builtins__.open", "make_module"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("pytest.MonkeyPatch", "HERE", "Any", "NamedTuple", "Model.weights", "", ".", "Model."),
+        *("__builtins__.open", "make_module"),
+    ],
+)
 def test_find_gives_only_classes_that_the_module_itself_makes(name: str) -> None:
     with pytest.raises(errors.ValueRefusedError):
         USER.find(__name__, name)
