@@ -41,6 +41,9 @@ FOLD: Final = "fold"
 REDUCE: Final = "reduce"
 KILL: Final = "kill"
 
+#: Stands for the receivers of a `get` that every party gets.
+EVERYBODY: Final = "*"
+
 _DEFINE: Final = -1
 
 #: What an argument key is: a position from 0, or the name of a keyword.

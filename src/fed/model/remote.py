@@ -53,7 +53,7 @@ def _party(value: object, name: str) -> str:
 class _Remote:
     """What remote functions and classes share: a target, a party, options."""
 
-    __slots__ = ("__dict__", "__weakref__", "_binder", "_options", "_party", "_target")
+    __slots__ = ("__dict__", "__weakref__", "_options", "_party", "_target")
 
     _kind = "function"
 
@@ -61,7 +61,8 @@ class _Remote:
         self._target = target
         self._party: str | None = None
         self._options = dict(given)
-        self._binder: signatures.Binder | None = None
+        # Shared by all copies, as the names are: it is compiled once.
+        self.__dict__["_fed_bind"] = None
         self.__name__ = target.__name__
         self.__qualname__ = target.__qualname__
         self.__module__ = target.__module__
@@ -73,14 +74,13 @@ class _Remote:
         copy._target = self._target
         copy._party = self._party
         copy._options = self._options
-        copy._binder = self._binder
         copy.__dict__ = self.__dict__
         return copy
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> signatures.Bound:
-        bind = self._binder
+        bind: signatures.Binder | None = self.__dict__["_fed_bind"]
         if bind is None:
-            bind = self._binder = signatures.binder(
+            bind = self.__dict__["_fed_bind"] = signatures.binder(
                 signatures.parameters(self._target, bound=False),
                 name=f"{self.__qualname__}.remote",
             )
@@ -155,14 +155,15 @@ class RemoteFunction(_Remote, Generic[P, R]):
         bound_args, bound_kwargs = self._bound(args, kwargs)
         made = engine.current().submit(
             calls.Call(
-                kind=ledger.FUNCTION,
-                name=self.__qualname__,
-                party=self._party,
-                target=self._target,
-                args=bound_args,
-                kwargs=bound_kwargs,
-                num_returns=self._options.get("num_returns", 1),
-                options=self._options,
+                ledger.FUNCTION,
+                self.__qualname__,
+                self._party,
+                self._target,
+                bound_args,
+                bound_kwargs,
+                self._options.get("num_returns", 1),
+                self._options,
+                None,
             )
         )
         return made  # type: ignore[no-any-return]
@@ -198,14 +199,15 @@ class RemoteClass(_Remote, Generic[P, T]):
         bound_args, bound_kwargs = self._bound(args, kwargs)
         made = engine.current().submit(
             calls.Call(
-                kind=ledger.CREATE,
-                name=self.__qualname__,
-                party=self._party,
-                target=self._target,
-                args=bound_args,
-                kwargs=bound_kwargs,
-                num_returns=1,
-                options=self._options,
+                ledger.CREATE,
+                self.__qualname__,
+                self._party,
+                self._target,
+                bound_args,
+                bound_kwargs,
+                1,
+                self._options,
+                None,
             )
         )
         return made  # type: ignore[no-any-return]
@@ -254,6 +256,11 @@ def method_specs(cls: type) -> dict[str, MethodSpec]:
             ),
         )
     return found
+
+
+def is_async(cls: type) -> bool:
+    """True if a method of the class is `async def`: its calls may then overtake one another."""
+    return any(spec.is_async for spec in method_specs(cls).values())
 
 
 class ActorMethod:

@@ -29,8 +29,8 @@ class Traffic:
         self.size_bytes = 0
 
 
-def atom_bytes(value: Any) -> int:
-    """Bytes that an atom takes encoded."""
+def encoded_bytes(value: Any) -> int:
+    """Bytes that a value takes encoded."""
     if type(value) is float:
         return _FLOAT_BYTES
     from fed.codec import wire
@@ -89,11 +89,11 @@ class Crossing:
         if obj.party == party:
             return seal.opened(form)
         value = self._crossed(obj, form)
-        to = obj.sent
-        if to is None:
+        if obj.sent is None:
             obj.sent = party
-            self._count(value)
-        elif to != party:
+            self._traffic.values += 1
+            self._traffic.size_bytes += encoded_bytes(value)
+        elif obj.sent != party:
             self.again(obj, party, value)
         return value
 
@@ -103,10 +103,11 @@ class Crossing:
         if type(to) is str:
             if to == party:
                 return
-            to = obj.sent = {to}
-        if party not in to:
-            to.add(party)
-            self._count(value)
+            to = obj.sent = results.Sent(to, encoded_bytes(value))
+        if party not in to.parties:
+            to.parties.add(party)
+            self._traffic.values += 1
+            self._traffic.size_bytes += to.size_bytes
 
     def handed_out(self, obj: Any) -> Any:
         """The value of `obj` for the script; its arrays are known to be frozen when passed on."""
@@ -150,16 +151,6 @@ class Crossing:
         if seal.is_plain(array):
             return array
         return types.cross(array, types=self._types, party=obj.party, call=obj.number)
-
-    def _count(self, value: Any) -> None:
-        traffic = self._traffic
-        traffic.values += 1
-        if type(value) is float:
-            traffic.size_bytes += _FLOAT_BYTES
-        else:
-            from fed.codec import wire
-
-            traffic.size_bytes += wire.size(value)
 
 
 def remote_error(

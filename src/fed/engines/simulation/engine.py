@@ -3,117 +3,43 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fed import errors
 from fed.codec import seal, types
-from fed.engines.simulation import crossing, folding, methods, results, sites, store
+from fed.engines.simulation import (
+    bodies,
+    crossing,
+    folding,
+    methods,
+    outcomes,
+    results,
+    store,
+    waiting,
+)
 from fed.model import body, calls, ledger, objects, remote, trees
 from fed.observe import report
 
 if TYPE_CHECKING:
-    import numpy
-
     from fed.config import parties as naming
-    from fed.engines.simulation import coroutines, isolation
+    from fed.engines.simulation import isolation
 
-log = logging.getLogger(__name__)
-
-
-class _State:
-    """Stands where a running body may stand, while none runs."""
-
-    party = None
-    what = ""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-#: Calls wait behind suspended coroutines: every call takes the general way, which looks for them.
-WAITING: Final = _State("waiting")
-CLOSED: Final = _State("closed")
-
-
-class Run:
-    """One call of a function, a constructor or a method, while it runs or waits to."""
-
-    __slots__ = ("actor", "index", "name", "number", "ordinal", "party", "site")
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        party: str,
-        number: int,
-        ordinal: int | None,
-        index: int,
-        actor: tuple[type, str, int] | None = None,
-    ) -> None:
-        self.name = name
-        self.party = party
-        self.number = number
-        self.ordinal = ordinal
-        self.index = index
-        self.actor = actor
-        self.site: str | None = None
-
-    @property
-    def what(self) -> str:
-        """The call in words, for errors."""
-        actor = f" of actor {self.ordinal}" if self.ordinal is not None else ""
-        return f"{self.name}{actor} of party {self.party!r} (call {self.number})"
-
-
-class _Body(body.Body):
-    """The running body of one engine, as `fed.current_party` and `fed.rng` see it."""
-
-    def __init__(self, engine: SimulationEngine) -> None:
-        self._engine = engine
-        self._made: tuple[int, numpy.random.Generator] | None = None
-
-    @property
-    def party(self) -> str | None:
-        running = self._engine.running
-        return None if running is None else running.party
-
-    @property
-    def what(self) -> str:
-        running = self._engine.running
-        return "" if running is None else running.what
-
-    def generator(self) -> numpy.random.Generator:
-        engine = self._engine
-        run = engine.running
-        if isinstance(run, methods.Method):
-            name, number = run.spec.qualname, engine.ledger.number
-        else:
-            name, number = run.name, run.number
-        made = engine.generators.get(number)
-        if made is None:
-            made = engine.generators[number] = body.generator(
-                seed=engine.seed,
-                party=run.party,
-                name=name,
-                ordinal=run.ordinal or 0,
-                index=run.index,
-            )
-        return made
+NOTHING: Final = calls.NOTHING
 
 
 class SimulationEngine:
     """Implements `fed.model.engine.Engine` in this process and thread.
 
     Attributes:
-        running: the body that runs (a `Run` or a `methods.Method`), or why calls can't take the
-            short way: `WAITING`, `CLOSED`. None while the script may call.
+        running: the body that runs (a `calls.Call` or a `methods.Method`), or why calls can't take
+            the short way: `bodies.WAITING`, `bodies.CLOSED`. None while the script may call.
         ledger: numbers and records.
         traffic: what crossed between parties.
         store: the memory of large results.
-        unread: errors that nobody read.
+        parties_seen: how many parties made a call so far.
+        progressed: (done, total) as the script last said by `fed.progress`.
     """
 
     mode = "simulation"
@@ -136,45 +62,36 @@ class SimulationEngine:
         self.ledger = ledger.Ledger()
         self.traffic = crossing.Traffic()
         self.store = kept
-        self.unread = results.Unread()
         self.seed = seed
         self.running: Any = None
-        self.generators: dict[int, numpy.random.Generator] = {}
         self.progressed: tuple[int, int | None] | None = None
+        self.parties_seen = 0
+        self.got_values = 0
         self.values_digest = crossing.ValuesDigest(user_types) if digests_values else None
         self._parties = parties
         self._seen = bytearray()
-        self.parties_seen = 0
-        self.got_values = 0
-        self._fail_fast = fail_fast
-        self._error_detail = error_detail
         self._strict = strict
-        self._is_off = level == "off"
+        self._isolates = level != "off"
         self._guard = guard
+        self._is_hot = guard is None and not fail_fast
         self._thread = get_ident()
         self._handles: dict[type, type[methods.Handle]] = {}
         self._ordinals: dict[type, dict[str, int]] = {}
         self._indices: dict[tuple[str, str], int] = {}
-        self._loop: coroutines.Loop | None = None
-        self._tasks: set[Any] = set()
-        self._pending: dict[int, str] = {}
-        self._idle: _State | None = None
-        self._lanes: dict[tuple[type, str, int], results.Pending] = {}
-        self._built: dict[tuple[type, str, int], Any] = {}
-        self._gone: dict[tuple[type, str, int], results.Failure | None] = {}
-        scope = {"__slots__": (), "engine": self}
-        self._result: type[results.Result] = type("FedObject", (results.Result,), scope)
-        self._indexed: type[results.Result] = type(
-            "FedObject", (results.Result,), {"__slots__": ("index",), "engine": self}
-        )
+        self._shapes: dict[tuple[str, str, int], int] = {}
+        self._idle: bodies.State | None = None
+        self._outcomes = outcomes.Outcomes(fail_fast=fail_fast, error_detail=error_detail)
+        self._waiting = waiting.Waiting()
         self._crossing = crossing.Crossing(
-            user_types,
-            self.traffic,
-            checks=not self._is_off,
-            max_value_bytes=max_value_bytes,
+            user_types, self.traffic, checks=self._isolates, max_value_bytes=max_value_bytes
         )
-        self._body = _Body(self)
-        self._token = body.current.set(self._body)
+        # One class of fed objects per session: a look at the type tells whose an object is.
+        self._result: type[results.Result] = type("FedObject", (results.Result,), {"__slots__": ()})
+        self._indexed: type[results.Result] = type(
+            "FedObject", (results.Result,), {"__slots__": ("index",)}
+        )
+        self._body = bodies.RunningBody(self)
+        body.current.set(self._body)
         self.hot_scope = {
             "_engine": self,
             "_ident": get_ident,
@@ -184,23 +101,24 @@ class SimulationEngine:
             "_new": object.__new__,
             "_ATOMS": seal.ATOMS,
             "_traffic": self.traffic,
-            "_atom_bytes": crossing.atom_bytes,
+            "_atom_bytes": crossing.encoded_bytes,
+            "_Sent": results.Sent,
             "_crossed_again": self._crossing.again,
             "_read": self._read_or_nothing,
-            "_NO_VALUE": calls.NOTHING,
+            "_NO_VALUE": NOTHING,
             "_ledger": self.ledger,
             "_extend": self.ledger.log.extend,
-            "_take": (lambda value: value) if self._is_off else seal.take,
+            "_take": seal.take if self._isolates else (lambda value: value),
             "_keep": kept.keep,
             "_failed": self._method_failed,
         }
 
-    # -- entering -------------------------------------------------------------------------------
+    # -- who may call, and with what ----------------------------------------------------------------
 
     def _enter(self, verb: str) -> None:
         """Refuse a verb in another thread, inside a body or after the end."""
         running = self.running
-        if running is CLOSED:
+        if running is bodies.CLOSED:
             raise errors.SessionError(
                 problem=f"{verb}: the session that this belongs to has ended",
                 fix="Call fed.init again, and make actors and fed objects anew",
@@ -210,7 +128,7 @@ class SimulationEngine:
                 problem=f"{verb} in another thread than the one that called fed.init",
                 fix="Make calls in that thread alone: their order is what all parties share",
             )
-        if running is not None and running is not WAITING:
+        if running is not None and running is not bodies.WAITING:
             raise errors.UsageError(
                 problem=f"{verb} inside the body of {running.what}",
                 fix="Only the script makes calls; pass values in and return them",
@@ -225,28 +143,30 @@ class SimulationEngine:
                 )
 
     def _known(self, party: object, verb: str) -> str:
-        """The party's name after the check that the federation has it."""
+        """The party's name, after the check that the federation has it."""
         if not isinstance(party, str):
             raise errors.UsageError(
                 problem=f"{verb}: party={party!r} is not a name", fix="Give the party's name"
             )
-        self._parties.index(party)
+        self._saw(party)
         return party
 
     def _saw(self, party: str) -> None:
+        """Count a party that is named for the first time."""
         place = self._parties.index(party)
-        if place >= len(self._seen):
-            self._seen.extend(bytes(max(place + 1, 2 * len(self._seen)) - len(self._seen)))
-        if not self._seen[place]:
-            self._seen[place] = 1
+        seen = self._seen
+        if place >= len(seen):
+            seen.extend(bytes(max(place + 1, 2 * len(seen)) - len(seen)))
+        if not seen[place]:
+            seen[place] = 1
             self.parties_seen += 1
 
-    # -- calls ----------------------------------------------------------------------------------
+    # -- calls --------------------------------------------------------------------------------------
 
     def submit(self, call: calls.Call) -> Any:
         """Run the call now; see `fed.model.engine.Engine.submit`."""
-        verb = f"{call.name}.remote"
-        self._enter(verb)
+        if self.running is not None or get_ident() != self._thread:
+            self._enter(f"{call.name}.remote")
         if call.kind is ledger.METHOD:
             if call.target.is_generator:
                 raise errors.UsageError(
@@ -256,63 +176,66 @@ class SimulationEngine:
         else:
             self._saw(call.party)
         keys, found = calls.inputs(call.args, call.kwargs)
-        self._own(found, verb)
-        run = self._recorded(call, keys, found)
+        if found:
+            self._own(found, f"{call.name}.remote")
+        self._record(call, keys, found)
         if call.kind is ledger.CREATE:
-            return self._create(call, run, found)
-        made = self._new_results(run, call.num_returns)
-        self._carry_out(call, run, found, made)
+            return self._create(call, found)
+        made = self._new_results(call, call.num_returns)
+        self._carry_out(call, found, made, None)
         return made if call.num_returns > 1 else made[0]
 
-    def _recorded(
+    def _record(
         self,
         call: calls.Call,
         keys: list[tuple[ledger.Key, int]],
         found: list[objects.FedObject[Any]],
-    ) -> Run:
-        """Take the call's number, make its record, and count it for `fed.rng`."""
-        actor: tuple[type, str, int] | None = None
-        ordinal: int | None = None
+    ) -> None:
+        """Take the call's number, make its record, and count it among its like."""
         integers = [obj.number for obj in found]
         if call.kind is ledger.METHOD:
-            method: Any = call.actor
-            ordinal, index = method.ordinal, method.index
+            method: Any = call.method
+            call.ordinal, call.index = method.ordinal, method.index
             method.index += 1
-            actor = (type(method).owner, call.party, method.ordinal)
             integers.insert(0, method.ordinal)
         elif call.kind is ledger.CREATE:
-            ordinals = self._ordinals.setdefault(call.target, {})
-            ordinal = ordinals.get(call.party, 0)
-            ordinals[call.party] = ordinal + 1
-            index = 0
-            actor = (call.target, call.party, ordinal)
+            ordinals = self._ordinals.get(call.target)
+            if ordinals is None:
+                ordinals = self._ordinals[call.target] = {}
+            call.ordinal = ordinals.get(call.party, 0)
+            ordinals[call.party] = call.ordinal + 1
         else:
             place = (call.party, call.name)
-            index = self._indices.get(place, 0)
-            self._indices[place] = index + 1
-        shape = self.ledger.shape(
-            call.kind,
-            call.name,
-            count=call.num_returns,
-            keys=ledger.runs(keys),
-            has_actor=call.kind is ledger.METHOD,
-        )
-        number = self.ledger.add(shape, call.party, integers)
-        return Run(
-            name=call.name,
-            party=call.party,
-            number=number,
-            ordinal=ordinal,
-            index=index,
-            actor=actor,
-        )
+            call.index = self._indices.get(place, 0)
+            self._indices[place] = call.index + 1
+        if keys:
+            shape = self.ledger.shape(
+                call.kind,
+                call.name,
+                count=call.num_returns,
+                keys=ledger.runs(keys),
+                has_actor=call.kind is ledger.METHOD,
+            )
+        else:
+            shape = self._plain_shape(call.kind, call.name, call.num_returns)
+        call.number = self.ledger.add(shape, call.party, integers)
 
-    def _new_results(self, run: Run, count: int) -> list[results.Result]:
+    def _plain_shape(self, kind: str, name: str, count: int) -> int:
+        """The shape of calls without fed objects."""
+        key = (kind, name, count)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = self.ledger.shape(
+                kind, name, count=count, has_actor=kind is ledger.METHOD
+            )
+        return shape
+
+    def _new_results(self, call: calls.Call, count: int) -> list[results.Result]:
         made = []
         for index in range(count):
             result = object.__new__(self._result if count == 1 else self._indexed)
-            result.party = run.party  # type: ignore[assignment]
-            result.number = run.number
+            result.party = call.party  # type: ignore[assignment]
+            result.number = call.number
             result.sent = None
             result.value = None
             if count > 1:
@@ -320,373 +243,307 @@ class SimulationEngine:
             made.append(result)
         return made
 
-    def _create(self, call: calls.Call, run: Run, found: list[objects.FedObject[Any]]) -> Any:
-        cls = call.target
-        handle_class = self._handles.get(cls)
+    def _create(self, call: calls.Call, found: list[objects.FedObject[Any]]) -> Any:
+        handle_class = self._handles.get(call.target)
         if handle_class is None:
-            handle_class = self._handles[cls] = methods.handle_class(
-                self, cls, hot=self._guard is None and not self._fail_fast
+            handle_class = self._handles[call.target] = methods.handle_class(
+                self, call.target, hot=self._is_hot
             )
         handle = object.__new__(handle_class)
         handle._fed_obj = None
-        handle._fed_party = run.party
-        handle._fed_ordinal = run.ordinal
-        outcome = results.Result.__new__(self._result)
+        handle._fed_party = call.party
+        handle._fed_ordinal = call.ordinal
+        outcome = object.__new__(self._result)
         outcome.value = None
-        self._carry_out(call, run, found, [outcome], handle)
+        self._carry_out(call, found, [outcome], handle)
         return handle
 
     def _carry_out(
         self,
         call: calls.Call,
-        run: Run,
         found: list[objects.FedObject[Any]],
         made: list[results.Result],
-        handle: methods.Handle | None = None,
+        handle: methods.Handle | None,
     ) -> None:
-        """Run the call, or put it behind the coroutines that it waits for."""
-        behind = self._lanes.get(run.actor) if run.actor is not None else None
-        waits = [behind] if behind is not None and not behind.future.done() else []
+        """Run the call, or put it behind the calls that it has to wait for."""
+        waits = []
+        if self._waiting.lanes:
+            behind = self._waiting.lanes.get(_actor(call))  # type: ignore[arg-type]
+            if behind is not None and not behind.future.done():
+                waits.append(behind)
         for obj in found:
             form = obj.value  # type: ignore[attr-defined]
-            if type(form) is results.Pending and not self._settle(form):
+            if type(form) is results.Pending and not self._settled(form):
                 waits.append(form)
-        if not waits:
-            self._run(call, run, found, made, handle)
-            return
-        self._defer(call, run, found, made, handle, waits)
+        if waits:
+            self._defer(call, found, made, handle, waits)
+        else:
+            self._run(call, found, made, handle)
 
     def _run(
         self,
         call: calls.Call,
-        run: Run,
         found: list[objects.FedObject[Any]],
         made: list[results.Result],
         handle: methods.Handle | None,
     ) -> None:
         """Run the body with the values of its arguments; the outcome goes into `made`."""
-        failure = self._failed_input(found)
-        if failure is None and run.actor is not None and call.kind is ledger.METHOD:
-            failure = self._actor_failure(run)
+        failure = self._outcomes.of_inputs(found) if found else None
+        if failure is None and call.kind is ledger.METHOD and self._outcomes.gone:
+            failure = self._outcomes.of_actor(_actor(call), call)  # type: ignore[arg-type]
         if failure is not None:
-            self._ended(run, made, failure)
+            self._failed(call, made, failure)
             return
         try:
-            args, kwargs = self._values(call, run.party)
-            function = self._function(call, run)
+            args, kwargs = self._values(call)
+            function = self._function(call)
         except errors.FedError as error:
-            self._ended(run, made, self._failure(run, error))
+            self._failed(call, made, self._outcomes.failure(call, error))
             return
         value: Any = None
-        self.running = run
+        self.running = call
         try:
             if self._guard is None:
                 value = function(*args, **kwargs)
             else:
-                value = self._guard.invoke(run, function, args, kwargs)
+                value = self._guard.invoke(call, function, args, kwargs)
         except BaseException as error:
             self.running = self._idle
-            self._ended(run, made, self._raised(run, error))
+            self._failed(call, made, self._outcomes.raised(call, error))
             return
         self.running = self._idle
         if handle is not None:
-            self._give(handle, run, value)
+            self._give(handle, call, value)
         elif inspect.iscoroutine(value):
-            self._start(run, value, made)
+            self._start(call, value, made)
+        elif len(made) > 1:
+            self._spread(call, value, made)
         else:
             del args, kwargs
-            self._sealed(run, value, made, call.num_returns)
+            # Sealed here, where `value` is the only reference to it: so it can be moved.
+            try:
+                if self._isolates:
+                    value = seal.take(value)
+                made[0].value = self.store.keep(value)
+            except errors.FedError as error:
+                self._failed(call, made, self._outcomes.failure(call, error))
 
-    def _values(self, call: calls.Call, party: str) -> tuple[list[Any], dict[str, Any]]:
+    def _values(self, call: calls.Call) -> tuple[list[Any], dict[str, Any]]:
         """The callee's own values of a call's arguments.
 
         Raises:
             ValueRefusedError: if a fed object may not cross, or a literal can't be copied.
         """
+        party = call.party
 
         def read(obj: Any) -> Any:
             return self._crossing.read(obj, party)
 
-        if self._is_off:
+        if not self._isolates:
             return (
                 [trees.replaced(value, read) for value in call.args],
                 {key: trees.replaced(value, read) for key, value in call.kwargs.items()},
             )
-        return (
-            [
-                seal.literal(value, root=f"argument {place}", on_object=read)
-                for place, value in enumerate(call.args)
-            ],
-            {
-                key: seal.literal(value, root=f"argument {key}", on_object=read)
-                for key, value in call.kwargs.items()
-            },
-        )
+        return self._literals(call, read)
 
-    def _function(self, call: calls.Call, run: Run) -> Callable[..., Any]:
+    def _literals(
+        self, call: calls.Call, read: Callable[[Any], Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        args = []
+        for value in call.args:
+            if type(value) in seal.ATOMS:
+                args.append(value)
+            elif type(value) is self._result:
+                args.append(read(value))
+            else:
+                root = f"argument {len(args)}"
+                args.append(seal.literal(value, root=root, on_object=read))
+        if not call.kwargs:
+            return args, {}
+        return args, {
+            key: seal.literal(value, root=f"argument {key}", on_object=read)
+            for key, value in call.kwargs.items()
+        }
+
+    def _function(self, call: calls.Call) -> Callable[..., Any]:
         if call.kind is ledger.METHOD:
-            method: Any = call.actor
-            obj = method.obj
-            if obj is None:
-                obj = method.obj = self._built[run.actor]  # type: ignore[index]
-            return getattr(obj, call.target.name)  # type: ignore[no-any-return]
+            method: Any = call.method
+            if method.obj is None:
+                method.obj = self._waiting.built[_actor(call)]  # type: ignore[index]
+            return getattr(method.obj, call.target.name)  # type: ignore[no-any-return]
         if self._guard is not None:
-            return self._guard.local(run.party, call.target)
+            return self._guard.local(call.party, call.target)
         return call.target  # type: ignore[no-any-return]
 
-    def _give(self, handle: methods.Handle, run: Run, obj: Any) -> None:
+    def _give(self, handle: methods.Handle, call: calls.Call, obj: Any) -> None:
         """An actor's constructor has ended: its handle and methods get the instance."""
-        key: Any = run.actor
-        if key in self._gone:
+        key: Any = _actor(call)
+        if key in self._outcomes.gone:
             return
         handle._fed_obj = obj
-        for method in methods.made(handle):
-            method.obj = obj
-        if key in self._lanes:
-            self._built[key] = obj
+        if key in self._waiting.lanes:
+            self._waiting.built[key] = obj
+            for method in methods.made(handle):
+                method.obj = obj
 
-    def _sealed(self, run: Run, value: Any, made: list[results.Result], count: int) -> None:
-        """Put what a body returned into its fed objects."""
-        if count == 1:
-            try:
-                if not self._is_off:
-                    value = seal.take(value)
-                made[0].value = self.store.keep(value)
-            except errors.FedError as error:
-                self._ended(run, made, self._failure(run, error))
-            return
-        if not isinstance(value, tuple | list) or len(value) != count:
-            got = (
-                f"{len(value)} values" if isinstance(value, tuple | list) else type(value).__name__
-            )
+    def _spread(self, call: calls.Call, value: Any, made: list[results.Result]) -> None:
+        """Put the values that a body returned into as many fed objects."""
+        if not isinstance(value, tuple | list) or len(value) != len(made):
+            is_sequence = isinstance(value, tuple | list)
+            got = f"{len(value)} values" if is_sequence else f"a {type(value).__name__}"
             error = errors.ReturnCountError(
-                problem=f"{run.what} returned {got}, and num_returns is {count}",
-                fix=f"Return a tuple or list of {count} values",
-                party=run.party,
-                call=run.number,
-                expected=count,
+                problem=f"{call.what} returned {got}, and num_returns is {len(made)}",
+                fix=f"Return a tuple or list of {len(made)} values",
+                party=call.party,
+                call=call.number,
+                expected=len(made),
                 got=got,
             )
-            self._ended(run, made, self._failure(run, error))
+            self._failed(call, made, self._outcomes.failure(call, error))
             return
         for index, item in enumerate(value):
             try:
-                form = item if self._is_off else seal.snapshot(item, root=f"result[{index}]")
+                form = seal.snapshot(item, root=f"result[{index}]") if self._isolates else item
                 made[index].value = self.store.keep(form)
-            except errors.FedError as error:
-                made[index].value = self._failure(run, error, index)
+            except errors.FedError as error:  # noqa: PERF203
+                made[index].value = self._outcomes.failure(call, error, index)
 
-    # -- outcomes -------------------------------------------------------------------------------
-
-    def _failed_input(self, found: Iterable[Any]) -> results.Failure | None:
-        """The failure of the lowest-numbered failed object, None if none failed."""
-        failed = [obj for obj in found if type(obj.value) is results.Failure]
-        if not failed:
-            return None
-        first = min(failed, key=lambda obj: (obj.number, obj.index))
-        return first.value  # type: ignore[no-any-return]
-
-    def _actor_failure(self, run: Run) -> results.Failure | None:
-        """Why the actor can't run a call: its constructor failed, or it was killed."""
-        key: Any = run.actor
-        if key not in self._gone:
-            return None
-        failure = self._gone[key]
-        if failure is not None:
-            return failure
-        return self._failure(
-            run,
-            errors.ActorKilledError(
-                party=run.party, name=run.name, actor=run.ordinal or 0, call=run.number
-            ),
-        )
-
-    def _ended(self, run: Run, made: list[results.Result], failure: results.Failure) -> None:
+    def _failed(
+        self, call: calls.Call, made: list[results.Result], failure: results.Failure
+    ) -> None:
+        """The call has no value; an actor whose constructor failed can run nothing."""
         for result in made:
             result.value = failure
-        if run.actor is not None and run.name == run.actor[0].__qualname__:
-            self._gone.setdefault(run.actor, failure)
+        if call.kind is ledger.CREATE:
+            self._outcomes.gone.setdefault(_actor(call), failure)  # type: ignore[arg-type]
 
-    def _failure(self, run: Run, error: errors.FedError, index: int = 0) -> results.Failure:
-        if isinstance(error, errors.ValueRefusedError) and error.party is None:
-            error.party = run.party
-            error.call = run.number
-        if self._fail_fast:
-            raise error
-        order = (run.number, index)
-        self.unread.note(order, error)
-        return results.Failure(error, order, self.unread)
-
-    def _raised(self, run: Run, error: BaseException) -> results.Failure:
-        """The outcome of a body that raised; `KeyboardInterrupt` goes on to the script."""
-        if isinstance(error, KeyboardInterrupt):
-            raise error
-        if error.__traceback__ is not None:
-            error.__traceback__ = error.__traceback__.tb_next
-        if isinstance(error, errors.IsolationError):
-            return self._failure(run, error)
-        return self._failure(
-            run,
-            crossing.remote_error(
-                error,
-                level=self._error_detail,
-                party=run.party,
-                call=run.number,
-                name=run.name,
-                actor=run.ordinal,
-                site=run.site or sites.here(),
-            ),
-        )
+    # -- the short way of methods (see methods.py) ----------------------------------------------------
 
     def _method_failed(self, method: methods.Method, number: int, error: BaseException) -> Any:
         """The result of a call on the short way that raised, in its body or while it was sealed."""
         was_in_body = self.running is not None
         self.running = None
-        run = Run(
-            name=method.spec.qualname,
-            party=method.party,
-            number=number,
-            ordinal=method.ordinal,
-            index=method.index,
+        name = method.spec.qualname
+        call = calls.Call(
+            ledger.METHOD, name, method.party, method.spec, (), {}, 1, remote.NO_OPTIONS, method
         )
+        call.number, call.ordinal, call.index = number, method.ordinal, method.index
         method.index += 1
-        (result,) = self._new_results(run, 1)
+        (result,) = self._new_results(call, 1)
         if was_in_body or not isinstance(error, errors.FedError):
-            result.value = self._raised(run, error)
+            result.value = self._outcomes.raised(call, error)
         else:
-            result.value = self._failure(run, error)
+            result.value = self._outcomes.failure(call, error)
         return result
 
     def _read_or_nothing(self, obj: Any, party: str) -> Any:
         """The value of an object for a call on the short way; NOTHING sends it the general way."""
         form = obj.value
         if type(form) is results.Failure or type(form) is results.Pending:
-            return calls.NOTHING
+            return NOTHING
         try:
             return self._crossing.read(obj, party)
         except errors.ValueRefusedError:
-            return calls.NOTHING
+            return NOTHING
 
-    # -- coroutines and what waits for them -------------------------------------------------------
+    # -- coroutines and what waits for them -------------------------------------------------------------
 
-    def _the_loop(self) -> coroutines.Loop:
-        if self._loop is None:
-            from fed.engines.simulation import coroutines
-
-            self._loop = coroutines.Loop()
-        return self._loop
-
-    def _waiting(self, run: Run, made: list[results.Result]) -> results.Pending:
-        """Mark results as still to come."""
-        run.site = sites.here()
-        pending = results.Pending(self._the_loop().create_future(), run.what)
-        for result in made:
-            result.value = pending
-        self._pending[run.number] = f"{run.what}, called at {run.site}"
-        return pending
-
-    def _arrived(self, run: Run, pending: results.Pending) -> None:
-        self._pending.pop(run.number, None)
-        self.generators.pop(run.number, None)
-        if not pending.future.done():
-            pending.future.set_result(None)
-
-    def _start(self, run: Run, coroutine: Any, made: list[results.Result]) -> None:
-        """Drive a coroutine to its first suspension; the rest happens in `_settle`."""
+    def _start(self, call: calls.Call, coroutine: Any, made: list[results.Result]) -> None:
+        """Drive a coroutine to its first suspension; it goes on in `_settled`."""
         from fed.engines.simulation import coroutines
 
-        pending = self._waiting(run, made)
+        pending = self._waiting.put(call, made)
 
         async def whole() -> None:
             try:
-                value = await coroutines.stepped(self, run, coroutine)
+                value = await coroutines.stepped(self, call, coroutine)
             except BaseException as error:  # noqa: BLE001  (it becomes the outcome)
-                if self.running is not CLOSED:
-                    self._ended(run, made, self._raised(run, error))
+                if self.running is not bodies.CLOSED:
+                    self._failed(call, made, self._outcomes.raised(call, error))
             else:
-                if run.actor in self._gone:
-                    failure = self._actor_failure(run)
-                    if failure is not None:
-                        self._ended(run, made, failure)
-                else:
-                    self._sealed(run, value, made, len(made))
+                self._returned(call, value, made)
             finally:
-                self._arrived(run, pending)
+                self._body.forget(call.number)
+                self._waiting.arrived(call, pending)
 
-        self._keep_task(self._the_loop().started(whole()))
+        self._waiting.start(whole())
+
+    def _returned(self, call: calls.Call, value: Any, made: list[results.Result]) -> None:
+        """A coroutine has returned; if its actor was killed meanwhile, the result is dropped."""
+        killed = None
+        if call.kind is ledger.METHOD:
+            killed = self._outcomes.of_actor(_actor(call), call)  # type: ignore[arg-type]
+        if killed is not None:
+            self._failed(call, made, killed)
+        elif len(made) > 1:
+            self._spread(call, value, made)
+        else:
+            try:
+                form = seal.snapshot(value, root="result") if self._isolates else value
+                made[0].value = self.store.keep(form)
+            except errors.FedError as error:
+                self._failed(call, made, self._outcomes.failure(call, error))
 
     def _defer(
         self,
         call: calls.Call,
-        run: Run,
         found: list[objects.FedObject[Any]],
         made: list[results.Result],
         handle: methods.Handle | None,
         waits: list[results.Pending],
     ) -> None:
-        """Run a call when the coroutines that it waits for have ended."""
+        """Run a call when the calls that it waits for have ended.
+
+        Its literals are copied now; fed objects are read when it runs. Later calls of a
+        synchronous actor wait for it.
+        """
         try:
-            call.args = tuple(
-                seal.literal(value, root=f"argument {place}", on_object=lambda obj: obj)
-                for place, value in enumerate(call.args)
-            )
-            call.kwargs = {
-                key: seal.literal(value, root=f"argument {key}", on_object=lambda obj: obj)
-                for key, value in call.kwargs.items()
-            }
+            args, call.kwargs = self._literals(call, lambda obj: obj)
+            call.args = tuple(args)
         except errors.FedError as error:
-            self._ended(run, made, self._failure(run, error))
+            self._failed(call, made, self._outcomes.failure(call, error))
             return
-        pending = self._waiting(run, made)
-        if run.actor is not None and not _is_async(run.actor[0]):
-            self._lanes[run.actor] = pending
-        self._idle = self.running = WAITING
+        pending = self._waiting.put(call, made)
+        key = _actor(call)
+        if key is not None and not remote.is_async(key[0]):
+            self._waiting.lanes[key] = pending
+        # From now on every call takes the general way, which looks for lanes.
+        self._idle = self.running = bodies.WAITING
 
         async def later() -> None:
-            for before in waits:
-                await before.future
-            before_running, self.running = self.running, None
             try:
-                self._run(call, run, found, made, handle)
+                for before in waits:
+                    await before.future
+                self._run(call, found, made, handle)
                 for result in made:
-                    if type(result.value) is results.Pending:
+                    if type(result.value) is results.Pending and result.value is not pending:
                         await result.value.future
             finally:
-                self.running = before_running
-                self._arrived(run, pending)
+                self._waiting.arrived(call, pending)
 
-        self._keep_task(self._the_loop().create_task(later()))
+        self._waiting.enqueue(later())
 
-    def _keep_task(self, task: Any) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _settled(self, pending: results.Pending) -> bool:
+        """Let suspended coroutines go on until this one has ended; False if none can move."""
+        try:
+            return self._waiting.settled(pending)
+        finally:
+            if not self._waiting.calls:
+                self._idle = None
+            self.running = self._idle
 
-    def _settle(self, pending: results.Pending) -> bool:
-        """Let suspended coroutines go on until this one has ended, or none can move."""
-        ended = self._the_loop().settled(pending.future)
-        for task in [task for task in self._tasks if task.done()]:
-            self._tasks.discard(task)
-            if not task.cancelled() and task.exception() is not None:
-                raise task.exception()
-        if not self._pending:
-            self._lanes.clear()
-            self._built.clear()
-            self._idle = None
-        self.running = self._idle
-        return ended
-
-    def _settle_all(self, found: Iterable[Any]) -> None:
-        """Wait for objects in virtual time.
+    def _settle(self, found: Iterable[Any]) -> None:
+        """Wait for objects, in virtual time.
 
         Raises:
             DeadlockError: if one of them can't come.
         """
         for obj in found:
             form = obj.value
-            if type(form) is results.Pending and not self._settle(form):
-                raise errors.DeadlockError(calls=list(self._pending.values()))
+            if type(form) is results.Pending and not self._settled(form):
+                raise errors.DeadlockError(calls=list(self._waiting.calls.values()))
 
-    # -- the other verbs --------------------------------------------------------------------------
+    # -- the other verbs --------------------------------------------------------------------------------
 
     def get(self, x: Any, *, timeout: float | None, parties: Sequence[str] | None) -> Any:
         """The value of `x`; see `fed.model.engine.Engine.get`."""
@@ -699,19 +556,23 @@ class SimulationEngine:
                 fix="Name the parties that may see the value: fed.get(x, parties=[...])",
             )
         receivers = sorted({self._known(name, "fed.get") for name in parties or ()})
+        if parties is not None and not receivers:
+            raise errors.UsageError(
+                problem="fed.get: parties=[] names nobody", fix="Name at least one party"
+            )
         keys = [(place, obj.index) for place, obj in enumerate(found)]
         shape = self.ledger.shape(ledger.GET, "", keys=ledger.runs(keys))
-        whom = "*" if parties is None else ",".join(receivers)
+        whom = ledger.EVERYBODY if parties is None else ",".join(receivers)
         self.ledger.add(shape, whom, [obj.number for obj in found])
-        self._settle_all(found)
-        failure = self._failed_input(found)
+        self._settle(found)
+        failure = self._outcomes.of_inputs(found)
         if failure is not None:
             raise failure.raised()
         return trees.replaced(x, self._got)
 
     def _got(self, obj: Any) -> Any:
-        self.got_values += 1
         value = self._crossing.handed_out(obj)
+        self.got_values += 1
         if self.values_digest is not None:
             self.values_digest.add(value)
         return value
@@ -720,21 +581,24 @@ class SimulationEngine:
         """Give `value` to `party`; see `fed.model.engine.Engine.put`."""
         self._enter("fed.put")
         party = self._known(party, "fed.put")
-        self._saw(party)
         if trees.objects_in(value):
             raise errors.UsageError(
                 problem="fed.put of a value that holds fed objects",
                 fix="They are at a party already: pass them to a call",
             )
-        number = self.ledger.add(self.ledger.shape(ledger.PUT, ""), party)
-        run = Run(name="fed.put", party=party, number=number, ordinal=None, index=0)
-        (result,) = self._new_results(run, 1)
+        call = self._own_call(ledger.PUT, "fed.put", party)
+        call.number = self.ledger.add(self._plain_shape(ledger.PUT, "", 1), party)
+        (result,) = self._new_results(call, 1)
         try:
-            form = value if self._is_off else seal.snapshot(value)
+            form = seal.snapshot(value) if self._isolates else value
             result.value = self.store.keep(form)
         except errors.FedError as error:
-            result.value = self._failure(run, error)
+            result.value = self._outcomes.failure(call, error)
         return result
+
+    def _own_call(self, kind: str, name: str, party: str) -> calls.Call:
+        """A call of the engine itself, to stand for the body that runs and in errors."""
+        return calls.Call(kind, name, party, None, (), {}, 1, remote.NO_OPTIONS, None)
 
     def wait(
         self,
@@ -751,7 +615,7 @@ class SimulationEngine:
         keys = [(place, obj.index) for place, obj in enumerate(objs)]
         shape = self.ledger.shape(ledger.WAIT, "", count=num_returns, keys=ledger.runs(keys))
         self.ledger.add(shape, decider, [obj.number for obj in objs])
-        self._settle_all(objs[:num_returns])
+        self._settle(objs[:num_returns])
         return list(objs[:num_returns]), list(objs[num_returns:])
 
     def reduce(
@@ -765,17 +629,14 @@ class SimulationEngine:
         """Fold `objs` at `party`; see `fed.model.engine.Engine.reduce`."""
         self._enter("fed.reduce")
         party = self._known(party, "fed.reduce")
-        self._saw(party)
         name = getattr(op, "__qualname__", type(op).__qualname__)
-        fold = folding.Fold(op, initial, isolate=not self._is_off)
+        fold = folding.Fold(op, initial, isolates=self._isolates)
         failed: list[tuple[tuple[int, int], results.Failure]] = []
         refused: errors.FedError | None = None
         length = 0
+        step = self._own_call(ledger.FOLD, name, party)
         iterator = iter(objs)
-        while True:
-            obj: Any = next(iterator, None)
-            if obj is None:
-                break
+        while (obj := next(iterator, NOTHING)) is not NOTHING:
             self._enter("fed.reduce")
             if not isinstance(obj, objects.FedObject):
                 raise errors.UsageError(
@@ -783,24 +644,21 @@ class SimulationEngine:
                     fix="Give fed objects: make them by calls, or by fed.put",
                 )
             self._own((obj,), "fed.reduce")
-            keys = ((0, obj.index, 1),)
-            shape = self.ledger.shape(ledger.FOLD, name, keys=keys)
-            number = self.ledger.add(shape, party, (obj.number,))
+            shape = self.ledger.shape(ledger.FOLD, name, keys=((0, obj.index, 1),))
+            step.number = self.ledger.add(shape, party, (obj.number,))
             length += 1
-            self._settle_all((obj,))
-            if type(obj.value) is results.Failure:
-                failed.append(((obj.number, obj.index), obj.value))
-                obj = None
-                continue
-            try:
-                value = self._crossing.read(obj, party)
-            except errors.ValueRefusedError as error:
-                refused = refused or error
-                continue
-            finally:
-                obj = None
-            if not failed and refused is None:
-                self.running = Run(name=name, party=party, number=number, ordinal=None, index=0)
+            self._settle((obj,))
+            value: Any = NOTHING
+            if type(obj.value) is results.Failure:  # type: ignore[attr-defined]
+                failed.append(((obj.number, obj.index), obj.value))  # type: ignore[attr-defined]
+            else:
+                try:
+                    value = self._crossing.read(obj, party)
+                except errors.ValueRefusedError as error:
+                    refused = refused or error
+            obj = NOTHING  # so that the object can be freed before the next one is made
+            if value is not NOTHING and not failed and refused is None:
+                self.running = step
                 try:
                     fold.add(value)
                 finally:
@@ -817,28 +675,37 @@ class SimulationEngine:
         failed: list[tuple[tuple[int, int], results.Failure]],
         refused: errors.FedError | None,
     ) -> results.Result:
-        number = self.ledger.add(self.ledger.shape(ledger.REDUCE, name, count=length), party)
-        run = Run(name=name, party=party, number=number, ordinal=None, index=0)
-        (result,) = self._new_results(run, 1)
+        """The closing call of a reduce, with the outcome of the whole."""
+        if fold.is_empty and not length:
+            raise errors.UsageError(
+                problem="fed.reduce of no objects, and without initial",
+                fix="Give at least one object, or initial=",
+            )
+        call = self._own_call(ledger.REDUCE, name, party)
+        shape = self.ledger.shape(ledger.REDUCE, name, count=length)
+        call.number = self.ledger.add(shape, party)
+        (result,) = self._new_results(call, 1)
         if failed:
             result.value = min(failed, key=lambda item: item[0])[1]
             return result
         if refused is not None:
-            result.value = self._failure(run, refused)
+            result.value = self._outcomes.failure(call, refused)
             return result
-        self.running = run
+        self.running = call
+        value: Any = None
         try:
             value = fold.result()
         except BaseException as error:
             self.running = self._idle
-            result.value = self._raised(run, error)
+            result.value = self._outcomes.raised(call, error)
             return result
         self.running = self._idle
-        if value is calls.NOTHING:
-            raise errors.UsageError(
-                problem="fed.reduce of no objects without initial", fix="Give initial="
-            )
-        self._sealed(run, value, [result], 1)
+        try:
+            if self._isolates:
+                value = seal.take(value)
+            result.value = self.store.keep(value)
+        except errors.FedError as error:
+            result.value = self._outcomes.failure(call, error)
         return result
 
     def kill(self, actor: remote.ActorHandle, *, no_restart: bool) -> None:
@@ -852,7 +719,7 @@ class SimulationEngine:
         cls = actor._fed_class
         shape = self.ledger.shape(ledger.KILL, cls.__qualname__, has_actor=True)
         self.ledger.add(shape, actor._fed_party, (actor._fed_ordinal,))
-        self._gone.setdefault((cls, actor._fed_party, actor._fed_ordinal), None)
+        self._outcomes.gone.setdefault((cls, actor._fed_party, actor._fed_ordinal), None)
         actor._fed_obj = None
         for method in methods.made(actor):
             method.obj = None
@@ -866,6 +733,11 @@ class SimulationEngine:
             )
         return list(self._parties.match(pattern))
 
+    @property
+    def all_ended(self) -> bool:
+        """True while no call is suspended."""
+        return not self._waiting.calls
+
     def driver_party(self) -> str | None:
         """None: one driver serves all parties."""
         return None
@@ -874,30 +746,11 @@ class SimulationEngine:
         """Remember how far the script is, for whoever shows it."""
         self.progressed = (done, total)
 
-    def shutdown(self, *, error: BaseException | None = None) -> None:
-        """Let suspended coroutines end, then refuse everything.
-
-        Coroutines that can't end any more are unread errors of class `DeadlockError`.
-        """
-        self._enter("fed.shutdown")
-        try:
-            while error is None and self._tasks:
-                first = next(iter(self._tasks))
-                if not self._settle_task(first):
-                    stuck = errors.DeadlockError(calls=list(self._pending.values()))
-                    self.unread.note((self.ledger.number, 0), stuck)
-                    break
-        finally:
-            self.running = CLOSED
-            body.current.set(None)
-            if self._loop is not None:
-                for task in self._tasks:
-                    task.cancel()
-                self._loop.finish()
+    # -- the end ------------------------------------------------------------------------------------------
 
     def summary(self) -> report.Summary:
         """What the session did so far."""
-        digest = self.values_digest
+        unread = self._outcomes.unread
         return report.Summary(
             mode=self.mode,
             parties=self.parties_seen,
@@ -907,15 +760,36 @@ class SimulationEngine:
             got_values=self.got_values,
             spilled_bytes=self.store.spilled_bytes,
             program_digest=self.ledger.digest().hex(),
-            values_digest=None if digest is None else digest.hex(),
-            unread={f"{number}#{index}": text for (number, index), text in self.unread.texts.items()},
-            unread_count=len(self.unread),
+            values_digest=None if self.values_digest is None else self.values_digest.hex(),
+            unread={f"{number}#{index}": text for (number, index), text in unread.texts.items()},
+            unread_count=len(unread),
         )
 
-    def _settle_task(self, task: Any) -> bool:
-        return self._the_loop().settled(task)
+    def shutdown(self, *, error: BaseException | None = None) -> None:
+        """Let suspended coroutines end, then refuse everything.
+
+        Those that can't end any more count as an unread `DeadlockError`. After an `error` of the
+        script nothing goes on.
+        """
+        if error is None:
+            self._enter("fed.shutdown")
+            stuck = self._waiting.finish(self._close)
+            if stuck:
+                order = (self.ledger.number, 0)
+                self._outcomes.unread.note(order, errors.DeadlockError(calls=stuck))
+        else:
+            self._close()
+            self._waiting.drop()
+
+    def _close(self) -> None:
+        self.running = bodies.CLOSED
+        body.current.set(None)
 
 
-def _is_async(cls: type) -> bool:
-    return any(spec.is_async for spec in remote.method_specs(cls).values())
-
+def _actor(call: calls.Call) -> outcomes.ActorKey | None:
+    """Which actor a call belongs to; None for functions."""
+    if call.kind is ledger.METHOD:
+        return (type(call.method).owner, call.party, call.ordinal)  # type: ignore[union-attr, return-value]
+    if call.kind is ledger.CREATE:
+        return (call.target, call.party, call.ordinal)  # type: ignore[return-value]
+    return None

@@ -12,6 +12,8 @@ from fed.model import calls
 #: Fixed, so that floating-point results do not depend on how many workers fold.
 BLOCK: Final = 1024
 
+NOTHING: Final = calls.NOTHING
+
 
 class Fold:
     """A left fold in blocks; after a failure of `op` it goes on taking values and folds none.
@@ -19,54 +21,53 @@ class Fold:
     `op` gets snapshots, as any body does: what it returns is sealed before the next step.
     """
 
-    def __init__(self, op: Callable[[Any, Any], Any], initial: Any, *, isolate: bool) -> None:
+    def __init__(self, op: Callable[[Any, Any], Any], initial: Any, *, isolates: bool) -> None:
         self._op = op
-        self._isolate = isolate
-        self._block: Any = calls.NOTHING
+        self._isolates = isolates
         self._in_block = 0
-        self._total: Any = calls.NOTHING
+        self._total: Any = NOTHING
         self._error: BaseException | None = None
-        if initial is not calls.NOTHING:
-            self._block = seal.opened(seal.snapshot(initial)) if isolate else initial
+        self._block: Any = initial
+        if initial is not NOTHING and isolates:
+            self._block = seal.opened(seal.snapshot(initial))
+
+    @property
+    def is_empty(self) -> bool:
+        """True while there is neither an initial value nor any other."""
+        return self._block is NOTHING and self._total is NOTHING and self._error is None
 
     def add(self, value: Any) -> None:
-        """Fold in the next value."""
+        """Fold in the next value; what `op` raises is kept for `result`."""
         if self._error is not None:
             return
-        if self._block is calls.NOTHING:
-            self._block = value
-        else:
-            block, self._block = self._block, calls.NOTHING
-            self._block = self._step(block, value)
+        self._block = value if self._block is NOTHING else self._step(self._block, value)
         self._in_block += 1
         if self._in_block == BLOCK:
             self._close()
 
     def result(self) -> Any:
-        """The folded value, NOTHING if there was none.
+        """The folded value.
 
         Raises:
-            BaseException: what `op` raised, at whichever step.
+            Exception: what `op` raised, at whichever step.
         """
-        if self._error is None and self._block is not calls.NOTHING:
+        if self._block is not NOTHING:
             self._close()
         if self._error is not None:
             raise self._error
         return self._total
 
     def _close(self) -> None:
-        block, self._block, self._in_block = self._block, calls.NOTHING, 0
+        block, self._block, self._in_block = self._block, NOTHING, 0
         if self._error is None:
-            first = self._total is calls.NOTHING
-            self._total = block if first else self._step(self._total, block)
+            self._total = block if self._total is NOTHING else self._step(self._total, block)
 
     def _step(self, left: Any, right: Any) -> Any:
         try:
             made = self._op(left, right)
+            if self._isolates:
+                made = seal.take(made)
         except Exception as error:  # noqa: BLE001  (it is the outcome of the reduce)
             self._error = error
-            return calls.NOTHING
-        if self._isolate:
-            made = seal.take(made)
-            made = seal.opened(made)
-        return made
+            return NOTHING
+        return seal.opened(made) if self._isolates else made

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from fed.engines.simulation import engine
+    from fed.model import calls
 
 
 class Guard(Protocol):
@@ -16,7 +16,7 @@ class Guard(Protocol):
         """The function or class that stands for `target` at a party."""
 
     def invoke(
-        self, run: engine.Run, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+        self, call: calls.Call, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
         """Run a body and return what it returns (a coroutine for `async def`).
 

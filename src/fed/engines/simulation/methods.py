@@ -49,15 +49,15 @@ class Method(remote.ActorMethod):
         args, kwargs = self.bind(*args, **kwargs)
         return self.engine.submit(
             calls.Call(
-                kind=ledger.METHOD,
-                name=self.spec.qualname,
-                party=self.party,
-                target=self.spec,
-                args=args,
-                kwargs=kwargs,
-                num_returns=given.get("num_returns", 1),
-                options=given,
-                actor=self,
+                ledger.METHOD,
+                self.spec.qualname,
+                self.party,
+                self.spec,
+                args,
+                kwargs,
+                given.get("num_returns", 1),
+                given,
+                self,
             )
         )
 
@@ -171,6 +171,13 @@ _ARGUMENT: Final = """\
                     {name}.sent = _party
                     _traffic.values += 1
                     _traffic.size_bytes += _atom_bytes(_value{place})
+                elif type(_to) is _Sent:
+                    _parties = _to.parties
+                    _many = len(_parties)
+                    _parties.add(_party)
+                    if len(_parties) != _many:
+                        _traffic.values += 1
+                        _traffic.size_bytes += _to.size_bytes
                 elif _to is not _party:
                     _crossed_again({name}, _party, _value{place})
         else:

@@ -20,13 +20,28 @@ class Result(objects.FedObject[Any]):
     Attributes:
         value: an atom, a read-only array, `seal.Tree`, `seal.Pickled`, `Held`, `Failure`,
             `Pending`.
-        sent: the parties that it crossed to: None, one name, or a set of names.
+        sent: where it crossed to: None, the name of one party, or a `Sent`.
     """
 
     __slots__ = ("sent", "value")
 
     value: Any
-    sent: None | str | set[str]
+    sent: None | str | Sent
+
+
+class Sent:
+    """The parties that an object crossed to, if it is more than one.
+
+    Attributes:
+        parties: their names.
+        size_bytes: the encoded size of the value.
+    """
+
+    __slots__ = ("parties", "size_bytes")
+
+    def __init__(self, party: str, size_bytes: int) -> None:
+        self.parties = {party}
+        self.size_bytes = size_bytes
 
 
 class Failure:

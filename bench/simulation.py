@@ -1,0 +1,256 @@
+"""What a call of the simulation engine costs, beside the plain loop that does the same.
+
+    python -m bench.simulation            all of it
+    python -m bench.simulation calls      one part: calls, rounds, million, fold, import
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import fed
+from bench import timing
+
+#: The bars of the project, as ratios to the plain loop (issue "A federated job runs").
+BARS = {"call": 20.0, "4 KB array": 2.5, "dict of ten 4 KB arrays": 2.0, "400 KB array": 1.1}
+
+
+class PlainClient:
+    """What a script without parties would write."""
+
+    def __init__(self, n: float) -> None:
+        self.n = n
+
+    def step(self, w: Any) -> Any:
+        """One cheap step."""
+        return w + self.n
+
+    def step_all(self, w: dict[str, Any]) -> dict[str, Any]:
+        """The same on a dict of arrays."""
+        return {name: array + self.n for name, array in w.items()}
+
+
+Client = fed.remote(PlainClient)
+
+
+def _session(parties: int, **settings: Any) -> list[Any]:
+    """A new session and an actor at each party."""
+    fed.shutdown()
+    fed.init(mode="simulation", parties={"server": 1, "client": parties}, **settings)
+    return [Client.party(name).remote(1.0) for name in fed.parties("client-*")]
+
+
+def calls() -> None:
+    """A trivial call: sealed, with numbers, digest and call site, against the method itself."""
+    costs = {}
+    for parties in (1_000, 10_000, 100_000, 1_000_000):
+        plain = [PlainClient(1.0) for _ in range(parties)]
+        actors = _session(parties)
+        w = 1.0
+        sent = fed.put(w, party="server")
+        local = [actor.step.remote(w) for actor in actors]
+        best = timing.best_of(
+            {
+                "plain": lambda: [client.step(w) for client in plain],  # noqa: B023
+                "literal": lambda: [actor.step.remote(w) for actor in actors],  # noqa: B023
+                "crossing": lambda: [actor.step.remote(sent) for actor in actors],  # noqa: B023
+                "chained": lambda: [
+                    actor.step.remote(obj)
+                    for actor, obj in zip(actors, local, strict=True)  # noqa: B023
+                ],
+            },
+            rounds=5 if parties < 1_000_000 else 3,
+        )
+        plain_ns = best["plain"] / parties * 1e9
+        costs[parties] = best["crossing"] / parties
+        timing.report(
+            "trivial call",
+            parties=parties,
+            plain_ns=plain_ns,
+            **{
+                f"{name}_ratio": best[name] / best["plain"]
+                for name in ("literal", "crossing", "chained")
+            },
+            crossing_ns=best["crossing"] / parties * 1e9,
+            bar=BARS["call"],
+        )
+        del plain, actors, local
+    timing.report(
+        "cost per party-call at 1M against 1k",
+        ratio=costs[1_000_000] / costs[1_000],
+        bar=1.5,
+    )
+    fed.shutdown()
+
+
+def rounds() -> None:
+    """A fan-out round on arrays, sealed, against the plain loop."""
+    small = np.ones(1_000, np.float32)
+    for what, parties, value, method in (
+        ("4 KB array", 20_000, small, "step"),
+        ("dict of ten 4 KB arrays", 2_000, {f"layer{i}": small + i for i in range(10)}, "step_all"),
+        ("400 KB array", 500, np.ones(100_000, np.float32), "step"),
+    ):
+        plain = [PlainClient(1.0) for _ in range(parties)]
+        actors = _session(parties)
+        sent = fed.put(value, party="server")
+        remotes = [getattr(actor, method) for actor in actors]
+        bound = [getattr(client, method) for client in plain]
+        best = timing.best_of(
+            {
+                "plain": lambda: [call(value) for call in bound],  # noqa: B023
+                "sealed": lambda: [call.remote(sent) for call in remotes],  # noqa: B023
+            },
+            rounds=7,
+        )
+        timing.report(
+            f"round: {what}",
+            parties=parties,
+            plain_us=best["plain"] / parties * 1e6,
+            sealed_us=best["sealed"] / parties * 1e6,
+            ratio=best["sealed"] / best["plain"],
+            bar=BARS[what],
+        )
+        del plain, actors, sent, remotes, bound
+    fed.shutdown()
+
+
+def million() -> None:
+    """A million parties, three calls each, in a process of its own: seconds, bytes a party."""
+    _in_process("_million")
+
+
+def _million() -> None:
+    base = _resident_bytes()
+    began = time.perf_counter()
+    parties = 1_000_000
+    actors = _session(parties)
+    w: Any = fed.put(1.0, party="server")
+    for _ in range(3):
+        results = [actor.step.remote(w) for actor in actors]
+    spent = time.perf_counter() - began
+    size = _resident_bytes() - base
+    assert fed.get(results[-1]) == 2.0  # noqa: S101
+    timing.report(
+        "1M parties x 3 calls",
+        seconds=spent,
+        bar_seconds=10.0,
+        bytes_per_party=size / parties,
+        bar_bytes=500,
+    )
+
+
+def fold() -> None:
+    """A fold of 1,000 updates of 400 KB: most values alive at a time, above the base."""
+    for how in ("generator", "hand"):
+        _in_process(f"_fold_{how}")
+
+
+def _fold_generator() -> None:
+    def work(actors: list[Any], w: Any) -> Any:
+        return fed.reduce(np.add, (actor.step.remote(w) for actor in actors), party="server")
+
+    _fold(work, "fed.reduce with a generator")
+
+
+def _fold_hand() -> None:
+    add = fed.remote(_add).party("server")
+
+    def work(actors: list[Any], w: Any) -> Any:
+        total = actors[0].step.remote(w)
+        for actor in actors[1:]:
+            total = add.remote(total, actor.step.remote(w))
+        return total
+
+    _fold(work, "by hand")
+
+
+def _add(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def _fold(work: Callable[[list[Any], Any], Any], how: str) -> None:
+    actors = _session(1_000)
+    w = fed.put(np.zeros(100_000, np.float32), party="server")
+    work(actors[:3], w)
+    tracemalloc.start()
+    base, _ = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
+    total = work(actors, w)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert float(fed.get(total)[0]) == 1_000.0  # noqa: S101
+    timing.report(
+        f"fold of 1000 x 400 KB {how}", peak_values=(peak - base) / 400_000, bar=3.3
+    )
+
+
+def imports() -> None:
+    """Seconds that `import fed` takes, against numpy; interleaved, best of ten."""
+    code = "import time; t = time.perf_counter(); import {0}; print(time.perf_counter() - t)"
+    best = {"fed": float("inf"), "numpy": float("inf")}
+    for _ in range(10):
+        for module in best:
+            command = [sys.executable, "-c", code.format(module)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+            best[module] = min(best[module], float(done.stdout))
+    use = "import fed; fed.remote; fed.init; fed.get; fed.WITHHELD; fed.FedError"
+    loaded = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", f"{use}; import sys; print(*sorted(sys.modules))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    heavy = {"numpy", "ray", "kubernetes", "pydantic", "cryptography"}
+    timing.report(
+        "import",
+        fed_ms=best["fed"] * 1e3,
+        numpy_ms=best["numpy"] * 1e3,
+        ratio=best["fed"] / best["numpy"],
+        bar=0.5,
+        heavy_modules_loaded=sorted(heavy & set(loaded)),
+    )
+
+
+def _in_process(part: str) -> None:
+    command = [sys.executable, "-m", "bench.simulation", part]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    for line in done.stdout.splitlines():
+        figures = json.loads(line)
+        timing.report(figures.pop("what"), **figures)
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "calls": calls,
+    "rounds": rounds,
+    "million": million,
+    "fold": fold,
+    "import": imports,
+    "_million": _million,
+    "_fold_generator": _fold_generator,
+    "_fold_hand": _fold_hand,
+}
+
+
+def main() -> None:
+    """Run the parts named on the command line, all of them by default."""
+    for part in sys.argv[1:] or [name for name in PARTS if not name.startswith("_")]:
+        PARTS[part]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Outcomes of calls that have no value: made, remembered until somebody reads them, found again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fed import errors
+from fed.engines.simulation import crossing, results, sites
+from fed.model import calls
+
+#: An actor of a session: its class, its party, and which of that party's actors of the class.
+ActorKey = tuple[type, str, int]
+
+
+class Outcomes:
+    """Makes the failures of one session.
+
+    Attributes:
+        unread: the errors that nobody read yet.
+        gone: the actors that can run nothing more; None for those that were killed, else the
+            failure of their constructor.
+    """
+
+    def __init__(self, *, fail_fast: bool, error_detail: str) -> None:
+        self.unread = results.Unread()
+        self.gone: dict[ActorKey, results.Failure | None] = {}
+        self._fail_fast = fail_fast
+        self._error_detail = error_detail
+
+    def failure(self, call: calls.Call, error: errors.FedError, index: int = 0) -> results.Failure:
+        """The failure of a call (or of its value `index`) by an error of the package.
+
+        Raises:
+            FedError: that error itself, with `fail_fast`.
+        """
+        if isinstance(error, errors.ValueRefusedError) and error.party is None:
+            error.party = call.party
+            error.call = call.number
+        if self._fail_fast:
+            raise error
+        order = (call.number, index)
+        self.unread.note(order, error)
+        return results.Failure(error, order, self.unread)
+
+    def raised(self, call: calls.Call, error: BaseException) -> results.Failure:
+        """The failure of a call whose body raised.
+
+        Raises:
+            KeyboardInterrupt: goes on to the script.
+            FedError: the failure's error, with `fail_fast`.
+        """
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        if error.__traceback__ is not None:
+            # The engine's own frame: of no use to the reader, and it holds the arguments.
+            error.__traceback__ = error.__traceback__.tb_next
+        if isinstance(error, errors.IsolationError):
+            return self.failure(call, error)
+        remote_error = crossing.remote_error(
+            error,
+            level=self._error_detail,
+            party=call.party,
+            call=call.number,
+            name=call.name,
+            actor=call.ordinal,
+            site=call.site or sites.here(),
+        )
+        return self.failure(call, remote_error)
+
+    def of_inputs(self, found: Iterable[Any]) -> results.Failure | None:
+        """The failure of the lowest-numbered failed object; None if none failed."""
+        failed = [obj for obj in found if type(obj.value) is results.Failure]
+        if not failed:
+            return None
+        first = min(failed, key=lambda obj: (obj.number, obj.index))
+        return first.value  # type: ignore[no-any-return]
+
+    def of_actor(self, key: ActorKey, call: calls.Call) -> results.Failure | None:
+        """Why the actor can't run a call; None if it can."""
+        if key not in self.gone:
+            return None
+        of_constructor = self.gone[key]
+        if of_constructor is not None:
+            return of_constructor
+        killed = errors.ActorKilledError(
+            party=call.party, name=call.name, actor=call.ordinal or 0, call=call.number
+        )
+        return self.failure(call, killed)
