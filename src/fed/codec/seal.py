@@ -32,6 +32,10 @@ ATOMS: Final[set[type]] = {
     type(None), bool, int, float, complex, str, bytes, decimal.Decimal, uuid.UUID,
 }  # fmt: skip
 
+#: Bits of `numpy.ndarray.flags.num`: reading them at once is several times cheaper than by name.
+_CONTIGUOUS: Final = 0x1 | 0x2
+_OWNS_DATA: Final = 0x4
+
 _getrefcount = sys.getrefcount
 
 
@@ -42,16 +46,17 @@ class Tree:
         value: the snapshot; only `opened` may hand out (copies of) it.
         flat: True if its elements are atoms and arrays alone, so that one shallow copy does.
         plain: True if every type in it is one that may cross as it is, nothing pickled.
-        size_bytes: bytes of the arrays and pickles in it.
+        nbytes: bytes of the arrays and pickles in it; named as an array's, so that one look at a
+            sealed form of any kind tells its size.
     """
 
-    __slots__ = ("flat", "plain", "size_bytes", "value")
+    __slots__ = ("flat", "nbytes", "plain", "value")
 
-    def __init__(self, value: Any, *, flat: bool, plain: bool, size_bytes: int) -> None:
+    def __init__(self, value: Any, *, flat: bool, plain: bool, nbytes: int) -> None:
         self.value = value
         self.flat = flat
         self.plain = plain
-        self.size_bytes = size_bytes
+        self.nbytes = nbytes
 
 
 class Pickled:
@@ -64,7 +69,7 @@ class Pickled:
         self.buffers = buffers
 
     @property
-    def size_bytes(self) -> int:
+    def nbytes(self) -> int:
         """Bytes of the pickle and its buffers."""
         return len(self.data) + sum(map(len, self.buffers))
 
@@ -73,33 +78,13 @@ class Pickled:
         return pickle.loads(self.data, buffers=self.buffers)  # noqa: S301  (our own bytes)
 
 
-class _Numpy:
-    """What is needed of numpy, once it is loaded; before that no value can be an array."""
-
-    def __init__(self) -> None:
-        self.ndarray: type | None = None
-        #: The dtypes that cross as they are: bool, integers, floats, complex in native byte order,
-        #: but not long double, whose size differs between machines. Others take the longer way.
-        self.plain: frozenset[Any] = frozenset()
-
-    def is_loaded(self) -> bool:
-        """True once numpy is there; the first time, its types are taken in."""
-        if self.ndarray is not None:
-            return True
-        np = sys.modules.get("numpy")
-        if np is None or not hasattr(np, "ndarray"):
-            return False
-        scalars = {
-            getattr(np.dtype(code), "type") for code in "?bBhHiIlLqQefdFDMmSU"  # noqa: B009
-        }
-        ATOMS.update(scalars)
-        self.plain = frozenset(np.dtype(code) for code in "?bBhHiIlLqQefdFD")
-        self.ndarray = np.ndarray
-        _calibrate(np)
-        return True
+#: The dtypes that cross as they are: bool, integers, floats, complex in native byte order, but not
+#: long double, whose size differs between machines. Others take a longer way.
+_plain: frozenset[Any] = frozenset()
 
 
-_np: Final = _Numpy()
+#: `numpy.ndarray` once numpy is loaded; no value can be an array before.
+_ndarray: type | None = None
 
 # How many references `sys.getrefcount` sees in `take` for a value that nobody but its caller's one
 # local variable holds, and in `_sealed_items` for an element that only its container holds. They
@@ -117,19 +102,23 @@ def take(value: Any, *, root: str = "result") -> Any:
         ValueRefusedError: if a part of it can't be copied; names its path from `root`.
     """
     references = _getrefcount(value)
+    if type(value) is _ndarray and not value.dtype.hasobject:
+        # As `_frozen`, written out: this is the hot path of bodies that return arrays.
+        if references != _fresh_value or value.base is not None or not value.flags.num & _OWNS_DATA:
+            value = value.copy("A")
+        value.setflags(False)
+        return value.view()
     kind = type(value)
     if kind in ATOMS:
         return value
-    if kind is _np.ndarray and not value.dtype.hasobject:
-        return _frozen(value, references == _fresh_value)
     return _taken(value, kind, references == _fresh_value, root)
 
 
 def _taken(value: Any, kind: type, is_fresh: bool, root: str) -> Any:
-    if _np.is_loaded():
+    if _numpy_is_loaded():
         if kind in ATOMS:
             return value
-        if kind is _np.ndarray and not value.dtype.hasobject:
+        if kind is _ndarray and not value.dtype.hasobject:
             return _frozen(value, False)
     if kind in _SEALED:
         walk = _Walk(root)
@@ -146,7 +135,7 @@ def snapshot(value: Any, *, root: str = "value") -> Any:
     kind = type(value)
     if kind in ATOMS:
         return value
-    if _np.is_loaded() and kind is _np.ndarray and _is_frozen(value):
+    if _numpy_is_loaded() and kind is _ndarray and _is_frozen(value):
         return value
     return _taken(value, kind, False, root)
 
@@ -164,21 +153,14 @@ def opened(form: Any) -> Any:
     return form
 
 
-def size_bytes(form: Any) -> int:
-    """Bytes of the arrays and pickles that a sealed form holds."""
-    if type(form) is Tree or type(form) is Pickled:
-        return form.size_bytes
-    return getattr(form, "nbytes", 0) if type(form) is _np.ndarray else 0
-
-
 def array_type() -> type | None:
     """`numpy.ndarray` once numpy is loaded, None before: no value can be an array then."""
-    return _np.ndarray
+    return _ndarray
 
 
 def is_plain(array: Any) -> bool:
     """True for a sealed array that looks the same after encoding and decoding."""
-    return array.dtype in _np.plain and bool(array.flags.num & _CONTIGUOUS)
+    return array.dtype in _plain and bool(array.flags.num & _CONTIGUOUS)
 
 
 def literal(
@@ -199,7 +181,7 @@ def literal(
         return value
     if isinstance(value, objects.FedObject):
         return on_object(value)
-    if _np.is_loaded() and kind is _np.ndarray and not value.dtype.hasobject:
+    if _numpy_is_loaded() and kind is _ndarray and not value.dtype.hasobject:
         return value if _is_frozen(value) else _frozen(value, False)
     if kind is list:
         return [
@@ -231,11 +213,6 @@ def _is_frozen(array: Any) -> bool:
     return not array.flags.writeable and arrays.is_frozen(array)
 
 
-#: Bits of `numpy.ndarray.flags.num`: reading them at once is several times cheaper than by name.
-_CONTIGUOUS: Final = 0x1 | 0x2
-_OWNS_DATA: Final = 0x4
-
-
 def _frozen(array: numpy.ndarray[Any, Any], is_fresh: bool) -> numpy.ndarray[Any, Any]:
     """A read-only view of the array if nobody else can reach it, else of a copy.
 
@@ -251,33 +228,33 @@ def _frozen(array: numpy.ndarray[Any, Any], is_fresh: bool) -> numpy.ndarray[Any
 class _Walk:
     """Seals one container; see `Tree` for what it finds out on the way."""
 
-    __slots__ = ("depth", "flat", "plain", "root", "size_bytes")
+    __slots__ = ("depth", "flat", "nbytes", "plain", "root")
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.flat = True
         self.plain = True
-        self.size_bytes = 0
+        self.nbytes = 0
         self.depth = 0
 
     def tree(self, value: Any, is_fresh: bool) -> Tree:
         sealed = _SEALED[type(value)](self, value, is_fresh, self.root)
-        return Tree(sealed, flat=self.flat, plain=self.plain, size_bytes=self.size_bytes)
+        return Tree(sealed, flat=self.flat, plain=self.plain, nbytes=self.nbytes)
 
     def leaf(self, value: Any, is_fresh: bool, path: str, key: Any) -> Any:
         """Seal an element that is no atom."""
         kind = type(value)
-        if kind is _np.ndarray:
+        if kind is _ndarray:
             dtype = value.dtype
-            if dtype in _np.plain or not dtype.hasobject:
+            if dtype in _plain or not dtype.hasobject:
                 flags = value.flags.num
                 if not (is_fresh and flags & _OWNS_DATA and value.base is None):
                     value = value.copy("A")
                     flags = value.flags.num
                 value.setflags(False)
-                if not flags & _CONTIGUOUS or dtype not in _np.plain:
+                if not flags & _CONTIGUOUS or dtype not in _plain:
                     self.plain = False
-                self.size_bytes += value.nbytes
+                self.nbytes += value.nbytes
                 return value.view()
         self.flat = False
         seal = _SEALED.get(kind)
@@ -290,7 +267,7 @@ class _Walk:
             return sealed
         self.plain = False
         pickled = _pickled(value, f"{path}[{key!r}]")
-        self.size_bytes += pickled.size_bytes
+        self.nbytes += pickled.nbytes
         return pickled
 
 
@@ -333,7 +310,7 @@ def _sealed_ordered(walk: _Walk, value: OrderedDict[Any, Any], is_fresh: bool, p
         # Attributes (torch hangs metadata there) stay inside a party, so pickle takes them along.
         walk.flat = walk.plain = False
         pickled = _pickled(value, path)
-        walk.size_bytes += pickled.size_bytes
+        walk.nbytes += pickled.nbytes
         return pickled
     return OrderedDict(_sealed_dict(walk, value, is_fresh, path))
 
@@ -434,6 +411,21 @@ def _culprit(value: Any, path: str, dump: Callable[[Any], Any], depth: int) -> t
         except Exception:  # noqa: BLE001  (whatever it raises, the culprit is in there)
             return _culprit(item, inner_path, dump, depth + 1)
     return path, value
+
+
+def _numpy_is_loaded() -> bool:
+    """True once numpy is there; the first time, its types are taken in."""
+    global _ndarray, _plain  # noqa: PLW0603  (set once, when numpy is first seen)
+    if _ndarray is not None:
+        return True
+    np = sys.modules.get("numpy")
+    if np is None or not hasattr(np, "ndarray"):
+        return False
+    ATOMS.update(np.dtype(code).type for code in "?bBhHiIlLqQefdFDMmSU")
+    _plain = frozenset(np.dtype(code) for code in "?bBhHiIlLqQefdFD")
+    _ndarray = np.ndarray
+    _calibrate(np)
+    return True
 
 
 def _calibrate(np: Any) -> None:

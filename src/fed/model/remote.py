@@ -47,7 +47,7 @@ def _party(value: object, name: str) -> str:
             fix=f"A name has {names.NAME_RULE}",
             party=value,
         )
-    return value
+    return str(value)
 
 
 class _Remote:

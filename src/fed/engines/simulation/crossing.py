@@ -8,6 +8,7 @@ from typing import Any, Final
 from fed import errors
 from fed.codec import seal, types
 from fed.engines.simulation import results
+from fed.model import calls
 
 
 #: A float encoded: a tag and eight bytes (docs/wire-format.md).
@@ -103,7 +104,9 @@ class Crossing:
         if type(to) is str:
             if to == party:
                 return
-            to = obj.sent = results.Sent(to, encoded_bytes(value))
+            form = obj.value.form if type(obj.value) is results.Held else obj.value
+            shared = form if form is value else calls.NOTHING
+            to = obj.sent = results.Sent(to, encoded_bytes(value), shared)
         if party not in to.parties:
             to.parties.add(party)
             self._traffic.values += 1
@@ -128,11 +131,12 @@ class Crossing:
         if kind in seal.ATOMS:
             return form
         limit = self._max_value_bytes
-        if limit is not None and seal.size_bytes(form) > limit:
+        size: int = getattr(form, "nbytes", 0)
+        if limit is not None and size > limit:
             raise errors.ValueRefusedError(
                 path="result",
                 type_name=types.type_name(type(getattr(form, "value", form))),
-                reason=f"it has {seal.size_bytes(form):,} bytes, more than may cross",
+                reason=f"it has {size:,} bytes, more than may cross",
                 limit=f"max_value_bytes = {limit:,}",
                 party=obj.party,
                 call=obj.number,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -144,12 +145,12 @@ class SimulationEngine:
 
     def _known(self, party: object, verb: str) -> str:
         """The party's name, after the check that the federation has it."""
-        if not isinstance(party, str):
+        if type(party) is not str:
             raise errors.UsageError(
                 problem=f"{verb}: party={party!r} is not a name", fix="Give the party's name"
             )
         self._saw(party)
-        return party
+        return sys.intern(party)
 
     def _saw(self, party: str) -> None:
         """Count a party that is named for the first time."""
@@ -167,6 +168,10 @@ class SimulationEngine:
         """Run the call now; see `fed.model.engine.Engine.submit`."""
         if self.running is not None or get_ident() != self._thread:
             self._enter(f"{call.name}.remote")
+        # From here on, equal names are the same object.
+        call.party = sys.intern(call.party)
+        if call.kind is ledger.CREATE and self._is_simple(call):
+            return self._create_simply(call)
         if call.kind is ledger.METHOD:
             if call.target.is_generator:
                 raise errors.UsageError(
@@ -199,9 +204,8 @@ class SimulationEngine:
             method.index += 1
             integers.insert(0, method.ordinal)
         elif call.kind is ledger.CREATE:
-            ordinals = self._ordinals.get(call.target)
-            if ordinals is None:
-                ordinals = self._ordinals[call.target] = {}
+            self._handle_class(call.target)
+            ordinals = self._ordinals[call.target]
             call.ordinal = ordinals.get(call.party, 0)
             ordinals[call.party] = call.ordinal + 1
         else:
@@ -243,13 +247,46 @@ class SimulationEngine:
             made.append(result)
         return made
 
+    def _is_simple(self, call: calls.Call) -> bool:
+        """True if an actor can be created the short way: nothing to read, copy or wait for."""
+        if not self._is_hot or self._idle is not None or call.kwargs:
+            return False
+        return all([type(value) in seal.ATOMS for value in call.args])
+
+    def _create_simply(self, call: calls.Call) -> methods.Handle:
+        """Create an actor from atoms; the general way does the same in three times the time."""
+        cls, party = call.target, call.party
+        self._saw(party)
+        known = self._handles.get(cls)
+        handle = object.__new__(self._handle_class(cls) if known is None else known)
+        ordinals = self._ordinals[cls]
+        call.ordinal = ordinal = ordinals.get(party, 0)
+        ordinals[party] = ordinal + 1
+        shape = self._shapes.get((ledger.CREATE, call.name, 1))
+        call.number = self.ledger.add(
+            shape or self._plain_shape(ledger.CREATE, call.name, 1), party
+        )
+        handle._fed_party = party
+        handle._fed_ordinal = ordinal
+        handle._fed_obj = None
+        self.running = call
+        try:
+            handle._fed_obj = cls(*call.args)
+            self.running = None
+        except BaseException as error:
+            self.running = None
+            self._failed(call, [], self._outcomes.raised(call, error))
+        return handle
+
+    def _handle_class(self, cls: type) -> type[methods.Handle]:
+        known = self._handles.get(cls)
+        if known is None:
+            known = self._handles[cls] = methods.handle_class(self, cls, hot=self._is_hot)
+            self._ordinals[cls] = {}
+        return known
+
     def _create(self, call: calls.Call, found: list[objects.FedObject[Any]]) -> Any:
-        handle_class = self._handles.get(call.target)
-        if handle_class is None:
-            handle_class = self._handles[call.target] = methods.handle_class(
-                self, call.target, hot=self._is_hot
-            )
-        handle = object.__new__(handle_class)
+        handle = object.__new__(self._handle_class(call.target))
         handle._fed_obj = None
         handle._fed_party = call.party
         handle._fed_ordinal = call.ordinal
@@ -438,6 +475,15 @@ class SimulationEngine:
 
     def _read_or_nothing(self, obj: Any, party: str) -> Any:
         """The value of an object for a call on the short way; NOTHING sends it the general way."""
+        sent = obj.sent
+        if type(sent) is results.Sent and sent.shared is not NOTHING and obj.party is not party:
+            parties = sent.parties
+            many = len(parties)
+            parties.add(party)
+            if len(parties) != many:
+                self.traffic.values += 1
+                self.traffic.size_bytes += sent.size_bytes
+            return sent.shared
         form = obj.value
         if type(form) is results.Failure or type(form) is results.Pending:
             return NOTHING

@@ -35,13 +35,16 @@ class Sent:
     Attributes:
         parties: their names.
         size_bytes: the encoded size of the value.
+        shared: the value, if all parties may have the same one (an atom, a sealed array); NOTHING
+            if each needs its own.
     """
 
-    __slots__ = ("parties", "size_bytes")
+    __slots__ = ("parties", "shared", "size_bytes")
 
-    def __init__(self, party: str, size_bytes: int) -> None:
+    def __init__(self, party: str, size_bytes: int, shared: Any) -> None:
         self.parties = {party}
         self.size_bytes = size_bytes
+        self.shared = shared
 
 
 class Failure:

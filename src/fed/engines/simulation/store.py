@@ -59,7 +59,7 @@ class Store:
         Raises:
             SpillError: if it would pass the budget and can't be written to disk either.
         """
-        size = seal.size_bytes(form)
+        size: int = getattr(form, "nbytes", 0)
         if size < COUNTED_BYTES:
             return form
         place = sites.place()
@@ -109,7 +109,7 @@ def _mapped(form: Any, spill: Spill) -> Any:
     kind = type(form)
     if kind is seal.Tree:
         value = _mapped(form.value, spill)
-        return seal.Tree(value, flat=form.flat, plain=form.plain, size_bytes=form.size_bytes)
+        return seal.Tree(value, flat=form.flat, plain=form.plain, nbytes=form.nbytes)
     if kind is list or kind is tuple:
         return kind([_mapped(item, spill) for item in form])
     if kind is dict or kind is OrderedDict:
