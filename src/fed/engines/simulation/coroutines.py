@@ -139,11 +139,12 @@ def stepped(
 ) -> Generator[Any, Any, Any]:
     """Await `coroutine`, with `run` as the engine's running body during each of its steps."""
     send, argument = coroutine.send, None
+    guard = engine.guard
     while True:
         before = engine.running
         engine.running = run
         try:
-            yielded = send(argument)
+            yielded = send(argument) if guard is None else guard.step(run, send, argument)
         except StopIteration as stop:
             return stop.value
         finally:

@@ -73,7 +73,7 @@ class SimulationEngine:
         self._seen = bytearray()
         self._strict = strict
         self._isolates = level != "off"
-        self._guard = guard
+        self.guard = guard
         self._is_hot = guard is None and not fail_fast
         self._thread = get_ident()
         self._handles: dict[type, type[methods.Handle]] = {}
@@ -340,10 +340,10 @@ class SimulationEngine:
         value: Any = None
         self.running = call
         try:
-            if self._guard is None:
+            if self.guard is None:
                 value = function(*args, **kwargs)
             else:
-                value = self._guard.invoke(call, function, args, kwargs)
+                value = self.guard.invoke(call, function, args, kwargs)
         except BaseException as error:
             self.running = self._idle
             self._failed(call, made, self._outcomes.raised(call, error))
@@ -408,8 +408,8 @@ class SimulationEngine:
             if method.obj is None:
                 method.obj = self._waiting.built[_actor(call)]  # type: ignore[index]
             return getattr(method.obj, call.target.name)  # type: ignore[no-any-return]
-        if self._guard is not None:
-            return self._guard.local(call.party, call.target)
+        if self.guard is not None:
+            return self.guard.local(call.party, call.target)
         return call.target  # type: ignore[no-any-return]
 
     def _give(self, handle: methods.Handle, call: calls.Call, obj: Any) -> None:
@@ -676,6 +676,8 @@ class SimulationEngine:
         self._enter("fed.reduce")
         party = self._known(party, "fed.reduce")
         name = getattr(op, "__qualname__", type(op).__qualname__)
+        if self.guard is not None:
+            op = self._guarded(self.guard, op, party)
         fold = folding.Fold(op, initial, isolates=self._isolates)
         failed: list[tuple[tuple[int, int], results.Failure]] = []
         refused: errors.FedError | None = None
@@ -711,6 +713,13 @@ class SimulationEngine:
                     self.running = self._idle
             del value
         return self._folded(fold, name, party, length, failed, refused)
+
+    def _guarded(
+        self, guard: isolation.Guard, op: Callable[[Any, Any], Any], party: str
+    ) -> Callable[[Any, Any], Any]:
+        """`op` as a body that the isolation level wraps."""
+        local = guard.local(party, op)
+        return lambda left, right: guard.invoke(self.running, local, [left, right], {})
 
     def _folded(
         self,

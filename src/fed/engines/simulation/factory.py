@@ -43,21 +43,25 @@ def engine(
         max_value_bytes=settings.max_value_bytes,
         user_types=user_types,
         kept=kept,
-        guard=_guard(settings, user_types),
+        guard=_guard(settings, script_folder),
         digests_values=settings.values_digest,
     )
 
 
-def _guard(settings: table.Settings, user_types: types.UserTypes) -> isolation.Guard | None:
-    if settings.isolation.value == "check":
+def _guard(settings: table.Settings, script_folder: Path | None) -> isolation.Guard | None:
+    level = settings.isolation.value
+    if level not in ("check", "process"):
+        return None
+    from fed.engines.simulation import usercode
+
+    code = usercode.UserCode(settings.codec_modules, script_folder)
+    if level == "check":
         from fed.engines.simulation import check
 
-        return check.Checker(user_types)
-    if settings.isolation.value == "process":
-        from fed.engines.simulation import worlds
+        return check.Checker(code)
+    from fed.engines.simulation import worlds
 
-        return worlds.Worlds(user_types)
-    return None
+    return worlds.Worlds(code, seed=settings.seed)
 
 
 def _memory_bytes() -> int:

@@ -28,7 +28,7 @@ from fed.engines.simulation import usercode
 from fed.model import objects, remote
 
 #: Containers longer than this are seen by their length and by this many of their elements, and a
-#: fingerprint holds at most ten times as many: so that it takes milliseconds, whatever a script keeps.
+#: fingerprint holds at most ten times as many: it takes milliseconds, whatever a script keeps.
 LONG: Final = 10_000
 MOST: Final = 10 * LONG
 
@@ -40,19 +40,21 @@ _SAMPLED_WORDS: Final = 4_096
 State = tuple[list[Any] | None, list[Any], bool]
 Look = Callable[[Any], State | None]
 
-_ATOMS: Final = (
+_CONSTANTS: Final = (
     type(None), bool, int, float, complex, str, bytes, decimal.Decimal, uuid.UUID, range,
     datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, type(...),
     type(NotImplemented),
 )  # fmt: skip
 
-#: The engine's own objects: the script may drop and make them at any time, and bodies never see them.
+#: The objects of this package: the script makes and drops them, and bodies never see them.
 _OURS: Final = (objects.FedObject, remote.ActorHandle, remote.ActorMethod, remote.MethodCall)
 
+_ITERABLES: Final[tuple[Any, ...]] = (
+    [], (), range(0), {}, {}.values(), {}.items(), set(), "", b"",
+)  # fmt: skip
+
 #: Iterators that tell how much is left in them.
-_ITERATORS: Final = tuple(
-    type(iter(made)) for made in ([], (), range(0), {}, {}.values(), {}.items(), set(), "", b"")
-)
+_ITERATORS: Final = frozenset(type(iter(made)) for made in _ITERABLES)
 
 _SAME: Final = operator.is_
 
@@ -72,6 +74,7 @@ class Node:
         self.names, self.held, self.value = state
 
     def is_unchanged(self, state: State) -> bool:
+        """True if the object holds the same in `state`; False may still be the same content."""
         names, held, _ = state
         if self.value:
             return bool(self.held == held)
@@ -90,14 +93,14 @@ class Looks:
     """How objects are looked at, by their type.
 
     Attributes:
-        code: tells the user's modules, functions and classes; those of libraries are not looked into.
+        code: tells the user's modules, functions and classes from those of libraries.
     """
 
     def __init__(self, code: usercode.UserCode) -> None:
         self.code = code
         self._by_type: dict[type, Look | None] = {}
         #: Types that nobody looks into, for a fast test of whole containers.
-        self.blind: set[type] = {*_ATOMS, type(_ABSENT)}
+        self.blind: set[type] = {*_CONSTANTS, type(_ABSENT)}
 
     def of(self, kind: type) -> Look | None:
         """How to look at objects of a type; None if they are known by identity alone."""
@@ -111,7 +114,7 @@ class Looks:
         return look
 
     def _chosen(self, kind: type) -> Look | None:
-        if issubclass(kind, (*_ATOMS, *_OURS)) and not issubclass(kind, enum.Enum):
+        if issubclass(kind, (*_CONSTANTS, *_OURS)) and not issubclass(kind, enum.Enum):
             return None
         for base, look in self._TABLE:
             if issubclass(kind, base):
@@ -162,7 +165,7 @@ class Looks:
 
         return look
 
-    # -- looks: each gives the state of one object, None where it is known by identity ---------------
+    # -- each gives the state of one object, None where it is known by identity ----------------
 
     def _module(self, item: types.ModuleType) -> State | None:
         if not self.code.covers(item.__name__):
@@ -194,7 +197,9 @@ class Looks:
         held: list[Any] = []
         parameters = item.__code__.co_varnames[: item.__code__.co_argcount]
         defaults = item.__defaults__ or ()
-        for name, value in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True):
+        for name, value in zip(
+            parameters[len(parameters) - len(defaults) :], defaults, strict=True
+        ):
             names.append(f"default of argument {name}")
             held.append(value)
         for name, value in (item.__kwdefaults__ or {}).items():
@@ -354,7 +359,7 @@ class Fingerprint:
                 return
             for place, (old, new) in enumerate(zip(node.held, held, strict=True)):
                 if not self._same(old, new, 0):
-                    yield label(node, place)
+                    yield label(node, place) if len(held) <= LONG else label(node)
                     return
             return
         before = dict(zip(node.names, node.held, strict=False))
@@ -385,8 +390,8 @@ class Fingerprint:
         if type(old) is not type(new) or depth > _DEEP:
             return False
         kind = type(old)
-        if isinstance(old, _ATOMS) or _is_numpy_scalar(kind):
-            return bool(old == new) or (old != old and new != new)  # noqa: PLR0124  (NaN)
+        if isinstance(old, _CONSTANTS) or _is_numpy_scalar(kind):
+            return bool(old == new) or (old != old and new != new)  # NaN
         look = self._looks.of(kind)
         if look is None or isinstance(old, type | types.ModuleType | types.FunctionType):
             return False
@@ -407,6 +412,7 @@ class Fingerprint:
 
 #: Values nested deeper than this that were made anew count as changed.
 _DEEP: Final = 50
+
 
 def label(node: Node, key: Any = _ABSENT) -> str:
     """A node, or what it holds under `key`, in words: `module global train.counter`."""
@@ -486,21 +492,23 @@ def _array(item: Any) -> State:
 
 
 def _generator(item: Any) -> State:
-    return None, [_plain_state(item.bit_generator.state)], True
+    return None, [plain_state(item.bit_generator.state)], True
 
 
 def _bit_generator(item: Any) -> State:
-    return None, [_plain_state(item.state)], True
+    return None, [plain_state(item.state)], True
 
 
 def _random_state(item: Any) -> State:
-    return None, [_plain_state(item.get_state(legacy=False))], True
+    return None, [plain_state(item.get_state(legacy=False))], True
 
 
-def _plain_state(state: Any) -> Any:
+def plain_state(state: Any) -> Any:
     """A bit generator's state without arrays, so that `==` compares it."""
+    if isinstance(state, tuple):
+        return tuple(map(plain_state, state))
     if isinstance(state, dict):
-        return {name: _plain_state(value) for name, value in state.items()}
+        return {name: plain_state(value) for name, value in state.items()}
     return state.tobytes() if hasattr(state, "tobytes") else state
 
 
@@ -569,7 +577,7 @@ def _iterate(item: Any, shown: Any) -> Iterator[Any]:
     kind = type(shown)
     for base in (list, tuple, collections.deque):
         if issubclass(kind, base):
-            return base.__iter__(shown)  # type: ignore[no-any-return,attr-defined]
+            return base.__iter__(shown)
     return iter(item)
 
 

@@ -82,4 +82,3 @@ def shown_name(module: ModuleType) -> str:
     name = module.__name__
     file = vars(module).get("__file__")
     return Path(file).stem if name == MAIN and isinstance(file, str) else name
-
