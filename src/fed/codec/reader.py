@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import functools
+import importlib.util
 import itertools
 import operator
 import re
@@ -73,7 +74,7 @@ class Reader:
             ValueError: if it is malformed, or over a limit.
             ValueRefusedError: if it names a class that may not cross.
         """
-        holder = [self._shell(tree, 0)]
+        holder = [self._shell(tree, 0, nested=0)]
         del tree
         self._open_all(holder, 0)
         if next(self._buffers, None) is not None:
@@ -142,7 +143,9 @@ class Reader:
             return leaf(self, data)
         del extension
         finish = _CONTAINERS.get(code)
-        if finish is None:
+        if code == Tag.SERIES:
+            finish = functools.partial(_series, _frames().rebuilt("series", self.buffer()))
+        elif finish is None:
             if code != Tag.INSTANCE:
                 raise MalformedError(f"it has a tag {code} that this version doesn't know")
             end = 2 + int.from_bytes(data[:2], "little")
@@ -150,7 +153,7 @@ class Reader:
             data = data[end:]
         if depth >= self.limits.depth:
             raise MalformedError(f"it is nested deeper than {self.limits.depth} levels")
-        made = self._shell(data, depth)
+        made = self._shell(data, depth, nested=1)
         del data
         if type(made) is not list:
             raise MalformedError("a container's elements aren't an array")
@@ -166,10 +169,11 @@ class Reader:
             self._open_all(made, depth + 1)
         return finish(made)
 
-    def _shell(self, data: bytes, depth: int) -> Any:
-        """A document with its extensions unopened."""
+    def _shell(self, data: bytes, depth: int, *, nested: int) -> Any:
+        """A document with its extensions unopened; `nested` is 1 for those in extensions."""
         if self._items is not None:
-            self._items -= count_items(data, self._items)
+            # A container's own token was counted where its extension stands.
+            self._items -= count_items(data, self._items + nested) - nested
         return document(data, self.limits.depth - depth)
 
 
@@ -257,6 +261,9 @@ _TOKEN = b"|".join(
 _ONE_TOKEN = re.compile(_TOKEN, re.DOTALL)
 _TOKENS = re.compile(b"(?:" + _TOKEN + b")*+", re.DOTALL)
 
+#: Bytes in which tokens are counted at once: the pattern's own memory grows with them.
+_WINDOW = 1 << 16
+
 #: Tokens whose length stands in the bytes after the first: how many, and the tag's byte.
 _MEASURED = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0),
              0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}  # fmt: skip
@@ -274,11 +281,12 @@ def count_items(data: bytes, most: int) -> int:
     count = position = 0
     end = len(data)
     while position < end:
-        run_end = _TOKENS.match(data, position).end()  # type: ignore[union-attr]
+        window = position + _WINDOW
+        run_end = _TOKENS.match(data, position, window).end()  # type: ignore[union-attr]
         if run_end > position:
             count += _ONE_TOKEN.subn(b"", data[position:run_end])[1]
             position = run_end
-        if position < end:
+        elif position < end:
             size, extra = _MEASURED.get(data[position], (0, 0))
             if not size:
                 break
@@ -453,6 +461,50 @@ def _numpy_scalar(r: Reader, data: bytes) -> Any:
     return arrays.rebuilt_scalar(fields[0], fields[1].data)
 
 
+def _table(r: Reader, data: bytes) -> Any:
+    _standard(not data, "a table")
+    return _frames().rebuilt("table", r.buffer())
+
+
+def _frame(r: Reader, data: bytes) -> Any:
+    _standard(not data, "a frame")
+    return _frames().rebuilt("frame", r.buffer())
+
+
+def _tensor(r: Reader, data: bytes) -> Any:
+    tensors, arrays = _tensors(), _arrays()
+    fields = document(data, 64)
+    if type(fields) is not list or len(fields) != 3 or type(fields[2]) is not Ext:
+        raise MalformedError("a tensor is malformed")
+    name, shape, content = fields
+    _standard(len(content.data) <= tags.INLINE_BYTES, "a tensor")
+    return tensors.rebuilt(name, arrays.shape_of(shape), content.data)
+
+
+def _long_tensor(r: Reader, data: bytes) -> Any:
+    name, shape = described(data, 2)
+    return _tensors().rebuilt(name, _arrays().shape_of(shape), _long(r))
+
+
+def _frames() -> Any:
+    _need("pyarrow")
+    from fed.codec import frames
+
+    return frames
+
+
+def _tensors() -> Any:
+    _need("torch")
+    from fed.codec import tensors
+
+    return tensors
+
+
+def _need(library: str) -> None:
+    if importlib.util.find_spec(library) is None:
+        raise MalformedError(f"it needs {library}, which isn't installed at this party")
+
+
 def _arrays() -> Any:
     from fed.codec import arrays
 
@@ -504,6 +556,12 @@ def _tuple_list(rows: list[Any]) -> list[Any]:
     return list(map(tuple, rows))
 
 
+def _series(series: Any, name: list[Any]) -> Any:
+    if len(name) != 1:
+        raise MalformedError("a series is malformed")
+    return _frames().named(series, name[0])
+
+
 def _instance(plan: userclass.UserClass, values: list[Any]) -> Any:
     return plan.make(values)
 
@@ -525,6 +583,10 @@ _LEAVES: dict[int, Callable[[Reader, bytes], Any]] = {
     Tag.ARRAY: _array,
     Tag.LONG_ARRAY: _long_array,
     Tag.NUMPY_SCALAR: _numpy_scalar,
+    Tag.TABLE: _table,
+    Tag.FRAME: _frame,
+    Tag.TENSOR: _tensor,
+    Tag.LONG_TENSOR: _long_tensor,
 }
 
 _CONTAINERS: dict[int, Callable[[list[Any]], Any]] = {

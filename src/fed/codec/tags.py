@@ -67,8 +67,9 @@ class Tag:
     FRAME: Final = 24
     SERIES: Final = 25
     TENSOR: Final = 26
-    PICKLED: Final = 27
+    LONG_TENSOR: Final = 27
     TUPLE_LIST: Final = 28
+    PICKLED: Final = 29
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

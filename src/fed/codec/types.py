@@ -296,10 +296,20 @@ class _Handlers(dict[type, Handler]):
 def _library_handler(cls: type) -> Handler | None:
     """The handler for a class of a library that the program has loaded; never loads one."""
     package = cls.__module__.partition(".")[0]
+    if package not in sys.modules:
+        return None
     if package == "numpy":
         from fed.codec import arrays
 
         return arrays.handler(cls)
+    if package in ("pandas", "pyarrow"):
+        from fed.codec import frames
+
+        return frames.handler(cls)
+    if package == "torch":
+        from fed.codec import tensors
+
+        return tensors.handler(cls)
     return None
 
 

@@ -414,6 +414,30 @@ def _write_instance(w: Writer, value: Any, depth: int) -> Any:
     return Ext(Tag.INSTANCE, class_document(plan) + _encode(made))
 
 
+def _write_stream(tag: int) -> _Handler:
+    def write(w: Writer, value: Any, depth: int) -> Any:
+        from fed.codec import frames
+
+        stream = frames.stream_of(value)
+        w.buffer(stream)
+        if tag == Tag.SERIES:
+            w.enter(value, 1, depth)
+            return Ext(tag, _encode([w.element(value.name, depth + 1)]))
+        return Ext(tag, b"")
+
+    return write
+
+
+def _write_tensor(w: Writer, value: Any, depth: int) -> Any:
+    from fed.codec import tensors
+
+    name, shape, data = tensors.parts_of(value)
+    if w.is_short(data.nbytes):
+        return Ext(Tag.TENSOR, _encode((name, shape, Ext(Tag.BYTES, bytes(data)))))
+    w.buffer(data)
+    return Ext(Tag.LONG_TENSOR, _encode((name, shape)))
+
+
 def class_document(plan: Any) -> bytes:
     """A class by name, kind and fields, after its own length in two bytes."""
     name = _encode((plan.kind, plan.module, plan.qualname, plan.fields))
@@ -423,17 +447,35 @@ def class_document(plan: Any) -> bytes:
 def _handler_of(cls: type, user: types.UserTypes) -> _Handler:
     """The handler for a class that isn't built in; what `types.cross` refuses is refused."""
     user.handlers[cls]
+    found = _library_handler(cls)
+    if found is None:
+        return _write_instance
+    _HANDLERS[cls] = found
+    return found
+
+
+def _library_handler(cls: type) -> _Handler | None:
     package = cls.__module__.partition(".")[0]
-    if package == "numpy" and "numpy" in sys.modules:
+    if package not in sys.modules:
+        return None
+    if package == "numpy":
         from fed.codec import arrays
 
-        found = _write_array if arrays.is_array_type(cls) else _write_numpy_scalar
-        _HANDLERS[cls] = found
-        return found
-    return _write_instance
+        return _write_array if arrays.is_array_type(cls) else _write_numpy_scalar
+    if package in ("pandas", "pyarrow"):
+        from fed.codec import frames
+
+        return _FRAMES.get(str(frames.tag_of(cls)))
+    return _write_tensor if package == "torch" else None
 
 
 _Handler = Callable[[Writer, Any, int], Any]
+
+_FRAMES: dict[str, _Handler] = {
+    "table": _write_stream(Tag.TABLE),
+    "frame": _write_stream(Tag.FRAME),
+    "series": _write_stream(Tag.SERIES),
+}
 
 _HANDLERS: dict[type, _Handler] = {
     NoneType: _write_scalar,
