@@ -3,40 +3,12 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any, Final
+from typing import Any
 
 from fed import errors
 from fed.codec import seal, types
-from fed.engines.simulation import results
+from fed.engines.simulation import results, traffic
 from fed.model import calls
-
-
-#: A float encoded: a tag and eight bytes (docs/wire-format.md).
-_FLOAT_BYTES: Final = 9
-
-
-class Traffic:
-    """Values that crossed between parties, each counted once per (object, receiving party).
-
-    Attributes:
-        values: how many.
-        size_bytes: their encoded sizes added up, as a real transport would carry them.
-    """
-
-    __slots__ = ("size_bytes", "values")
-
-    def __init__(self) -> None:
-        self.values = 0
-        self.size_bytes = 0
-
-
-def encoded_bytes(value: Any) -> int:
-    """Bytes that a value takes encoded."""
-    if type(value) is float:
-        return _FLOAT_BYTES
-    from fed.codec import wire
-
-    return wire.size(value)
 
 
 class ValuesDigest:
@@ -66,18 +38,18 @@ class Crossing:
     def __init__(
         self,
         user_types: types.UserTypes,
-        traffic: Traffic,
+        counted: traffic.Traffic,
         *,
         checks: bool,
         max_value_bytes: int | None = None,
     ) -> None:
         self._types = user_types
-        self._traffic = traffic
+        self._traffic = counted
         self._checks = checks
         self._max_value_bytes = max_value_bytes
 
-    def read(self, obj: Any, party: str) -> Any:
-        """The value of `obj` for a call of `party`.
+    def read(self, obj: Any, party: str, place: int) -> Any:
+        """The value of `obj` for a call of `party`, whose place among all parties is given.
 
         Raises:
             ValueRefusedError: if it would have to cross and may not.
@@ -87,30 +59,11 @@ class Crossing:
             form = form.form
         if not self._checks:
             return form
-        if obj.party == party:
+        if obj.party is party:
             return seal.opened(form)
         value = self._crossed(obj, form)
-        if obj.sent is None:
-            obj.sent = party
-            self._traffic.values += 1
-            self._traffic.size_bytes += encoded_bytes(value)
-        elif obj.sent != party:
-            self.again(obj, party, value)
+        self._traffic.to(obj, place, value, shared=value if value is form else calls.NOTHING)
         return value
-
-    def again(self, obj: Any, party: str, value: Any) -> None:
-        """Count a value that crossed to some party before, if this one is new."""
-        to = obj.sent
-        if type(to) is str:
-            if to == party:
-                return
-            form = obj.value.form if type(obj.value) is results.Held else obj.value
-            shared = form if form is value else calls.NOTHING
-            to = obj.sent = results.Sent(to, encoded_bytes(value), shared)
-        if party not in to.parties:
-            to.parties.add(party)
-            self._traffic.values += 1
-            self._traffic.size_bytes += to.size_bytes
 
     def handed_out(self, obj: Any) -> Any:
         """The value of `obj` for the script; its arrays are known to be frozen when passed on."""

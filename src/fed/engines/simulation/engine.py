@@ -12,6 +12,7 @@ from fed import errors
 from fed.codec import seal, types
 from fed.engines.simulation import (
     bodies,
+    counting,
     crossing,
     folding,
     methods,
@@ -20,6 +21,7 @@ from fed.engines.simulation import (
     store,
     waiting,
 )
+from fed.engines.simulation import traffic as counted  # `self.traffic` has the plain name
 from fed.model import body, calls, ledger, objects, remote, trees
 from fed.observe import report
 
@@ -61,7 +63,7 @@ class SimulationEngine:
         digests_values: bool = False,
     ) -> None:
         self.ledger = ledger.Ledger()
-        self.traffic = crossing.Traffic()
+        self.traffic = counted.Traffic()
         self.store = kept
         self.seed = seed
         self.running: Any = None
@@ -77,7 +79,7 @@ class SimulationEngine:
         self._is_hot = guard is None and not fail_fast
         self._thread = get_ident()
         self._handles: dict[type, type[methods.Handle]] = {}
-        self._ordinals: dict[type, dict[str, int]] = {}
+        self._ordinals: dict[type, counting.Counts] = {}
         self._indices: dict[tuple[str, str], int] = {}
         self._shapes: dict[tuple[str, str, int], int] = {}
         self._idle: bodies.State | None = None
@@ -101,10 +103,8 @@ class SimulationEngine:
             "_Result": self._result,
             "_new": object.__new__,
             "_ATOMS": seal.ATOMS,
-            "_traffic": self.traffic,
-            "_atom_bytes": crossing.encoded_bytes,
-            "_Sent": results.Sent,
-            "_crossed_again": self._crossing.again,
+            "_Sent": counted.Sent,
+            "_crosses": self.traffic.to,
             "_read": self._read_or_nothing,
             "_NO_VALUE": NOTHING,
             "_ledger": self.ledger,
@@ -149,18 +149,20 @@ class SimulationEngine:
             raise errors.UsageError(
                 problem=f"{verb}: party={party!r} is not a name", fix="Give the party's name"
             )
-        self._saw(party)
+        self._place(party)
         return sys.intern(party)
 
-    def _saw(self, party: str) -> None:
-        """Count a party that is named for the first time."""
+    def _place(self, party: str) -> int:
+        """The party's place among all; it is counted as seen."""
         place = self._parties.index(party)
         seen = self._seen
         if place >= len(seen):
             seen.extend(bytes(max(place + 1, 2 * len(seen)) - len(seen)))
+            self.traffic.parties = len(seen)
         if not seen[place]:
             seen[place] = 1
             self.parties_seen += 1
+        return place
 
     # -- calls --------------------------------------------------------------------------------------
 
@@ -179,7 +181,7 @@ class SimulationEngine:
                     fix="Return a list, or a tuple with num_returns=N for N fed objects",
                 )
         else:
-            self._saw(call.party)
+            self._place(call.party)
         keys, found = calls.inputs(call.args, call.kwargs)
         if found:
             self._own(found, f"{call.name}.remote")
@@ -205,9 +207,7 @@ class SimulationEngine:
             integers.insert(0, method.ordinal)
         elif call.kind is ledger.CREATE:
             self._handle_class(call.target)
-            ordinals = self._ordinals[call.target]
-            call.ordinal = ordinals.get(call.party, 0)
-            ordinals[call.party] = call.ordinal + 1
+            call.ordinal = self._ordinals[call.target].next(self._parties.index(call.party))
         else:
             place = (call.party, call.name)
             call.index = self._indices.get(place, 0)
@@ -256,18 +256,17 @@ class SimulationEngine:
     def _create_simply(self, call: calls.Call) -> methods.Handle:
         """Create an actor from atoms; the general way does the same in three times the time."""
         cls, party = call.target, call.party
-        self._saw(party)
+        place = self._place(party)
         known = self._handles.get(cls)
         handle = object.__new__(self._handle_class(cls) if known is None else known)
-        ordinals = self._ordinals[cls]
-        call.ordinal = ordinal = ordinals.get(party, 0)
-        ordinals[party] = ordinal + 1
+        call.ordinal = ordinal = self._ordinals[cls].next(place)
         shape = self._shapes.get((ledger.CREATE, call.name, 1))
         call.number = self.ledger.add(
             shape or self._plain_shape(ledger.CREATE, call.name, 1), party
         )
         handle._fed_party = party
         handle._fed_ordinal = ordinal
+        handle._fed_place = place
         handle._fed_obj = None
         self.running = call
         try:
@@ -282,7 +281,7 @@ class SimulationEngine:
         known = self._handles.get(cls)
         if known is None:
             known = self._handles[cls] = methods.handle_class(self, cls, hot=self._is_hot)
-            self._ordinals[cls] = {}
+            self._ordinals[cls] = counting.Counts()
         return known
 
     def _create(self, call: calls.Call, found: list[objects.FedObject[Any]]) -> Any:
@@ -290,6 +289,7 @@ class SimulationEngine:
         handle._fed_obj = None
         handle._fed_party = call.party
         handle._fed_ordinal = call.ordinal
+        handle._fed_place = self._parties.index(call.party)
         outcome = object.__new__(self._result)
         outcome.value = None
         self._carry_out(call, found, [outcome], handle)
@@ -372,9 +372,10 @@ class SimulationEngine:
             ValueRefusedError: if a fed object may not cross, or a literal can't be copied.
         """
         party = call.party
+        place = self._parties.index(party)
 
         def read(obj: Any) -> Any:
-            return self._crossing.read(obj, party)
+            return self._crossing.read(obj, party, place)
 
         if not self._isolates:
             return (
@@ -473,22 +474,21 @@ class SimulationEngine:
             result.value = self._outcomes.failure(call, error)
         return result
 
-    def _read_or_nothing(self, obj: Any, party: str) -> Any:
+    def _read_or_nothing(self, obj: Any, method: methods.Method) -> Any:
         """The value of an object for a call on the short way; NOTHING sends it the general way."""
         sent = obj.sent
-        if type(sent) is results.Sent and sent.shared is not NOTHING and obj.party is not party:
-            parties = sent.parties
-            many = len(parties)
-            parties.add(party)
-            if len(parties) != many:
-                self.traffic.values += 1
-                self.traffic.size_bytes += sent.size_bytes
+        if type(sent) is counted.Sent and sent.shared is not NOTHING:
+            if obj.party is not method.party:
+                try:
+                    sent.bits[method.place] = 1  # type: ignore[index]
+                except (IndexError, TypeError):
+                    sent.add(method.place)
             return sent.shared
         form = obj.value
         if type(form) is results.Failure or type(form) is results.Pending:
             return NOTHING
         try:
-            return self._crossing.read(obj, party)
+            return self._crossing.read(obj, method.party, method.place)
         except errors.ValueRefusedError:
             return NOTHING
 
@@ -678,6 +678,7 @@ class SimulationEngine:
         name = getattr(op, "__qualname__", type(op).__qualname__)
         if self.guard is not None:
             op = self._guarded(self.guard, op, party)
+        place = self._parties.index(party)
         fold = folding.Fold(op, initial, isolates=self._isolates)
         failed: list[tuple[tuple[int, int], results.Failure]] = []
         refused: errors.FedError | None = None
@@ -701,7 +702,7 @@ class SimulationEngine:
                 failed.append(((obj.number, obj.index), obj.value))  # type: ignore[attr-defined]
             else:
                 try:
-                    value = self._crossing.read(obj, party)
+                    value = self._crossing.read(obj, party, place)
                 except errors.ValueRefusedError as error:
                     refused = refused or error
             obj = NOTHING  # so that the object can be freed before the next one is made

@@ -31,10 +31,11 @@ class Method(remote.ActorMethod):
         obj: the user's instance; None while there is none (constructor failed or pending, killed).
         party: the actor's party.
         ordinal: which of its party's actors of its class, from 0.
+        place: the party's place among all.
         index: how many calls of this method came before.
     """
 
-    __slots__ = ("index", "obj", "ordinal", "party")
+    __slots__ = ("index", "obj", "ordinal", "party", "place")
 
     engine: simulation.SimulationEngine
     owner: type
@@ -70,7 +71,7 @@ class Method(remote.ActorMethod):
 class Handle(remote.ActorHandle):
     """A handle of this engine; one slot per method keeps the `Method` once it was asked for."""
 
-    __slots__ = ("_fed_obj", "_fed_ordinal", "_fed_party")
+    __slots__ = ("_fed_obj", "_fed_ordinal", "_fed_party", "_fed_place")
 
     _fed_classes: dict[str, type[Method]]
 
@@ -80,6 +81,7 @@ class Handle(remote.ActorHandle):
         method.obj = self._fed_obj
         method.party = self._fed_party
         method.ordinal = self._fed_ordinal
+        method.place = self._fed_place
         method.index = 0
         object.__setattr__(self, name, method)
         return method
@@ -167,21 +169,15 @@ _ARGUMENT: Final = """\
         if type(_value{place}) in _ATOMS:
             if {name}.party is not _party:
                 _to = {name}.sent
-                if _to is None:
-                    {name}.sent = _party
-                    _traffic.values += 1
-                    _traffic.size_bytes += _atom_bytes(_value{place})
-                elif type(_to) is _Sent:
-                    _parties = _to.parties
-                    _many = len(_parties)
-                    _parties.add(_party)
-                    if len(_parties) != _many:
-                        _traffic.values += 1
-                        _traffic.size_bytes += _to.size_bytes
-                elif _to is not _party:
-                    _crossed_again({name}, _party, _value{place})
+                if type(_to) is _Sent:
+                    try:
+                        _to.bits[self.place] = 1
+                    except (IndexError, TypeError):
+                        _to.add(self.place)
+                elif _to != self.place:
+                    _crosses({name}, self.place, _value{place}, shared=_value{place})
         else:
-            _value{place} = _read({name}, _party)
+            _value{place} = _read({name}, self)
             if _value{place} is _NO_VALUE:
                 return self.call(({arguments}), {{}}, _no_options)
         {note_object}

@@ -10,7 +10,7 @@ from fed.model import objects
 if TYPE_CHECKING:
     import asyncio
 
-    from fed.engines.simulation import sites, store
+    from fed.engines.simulation import sites, store, traffic
 
 
 class Result(objects.FedObject[Any]):
@@ -20,31 +20,13 @@ class Result(objects.FedObject[Any]):
     Attributes:
         value: an atom, a read-only array, `seal.Tree`, `seal.Pickled`, `Held`, `Failure`,
             `Pending`.
-        sent: where it crossed to: None, the name of one party, or a `Sent`.
+        sent: where it crossed to: None, the place of one party, or a `traffic.Sent`.
     """
 
     __slots__ = ("sent", "value")
 
     value: Any
-    sent: None | str | Sent
-
-
-class Sent:
-    """The parties that an object crossed to, if it is more than one.
-
-    Attributes:
-        parties: their names.
-        size_bytes: the encoded size of the value.
-        shared: the value, if all parties may have the same one (an atom, a sealed array); NOTHING
-            if each needs its own.
-    """
-
-    __slots__ = ("parties", "shared", "size_bytes")
-
-    def __init__(self, party: str, size_bytes: int, shared: Any) -> None:
-        self.parties = {party}
-        self.size_bytes = size_bytes
-        self.shared = shared
+    sent: None | int | traffic.Sent
 
 
 class Failure:
