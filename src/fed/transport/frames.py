@@ -131,26 +131,14 @@ class Meta:
 
     __slots__ = ("call", "digest", "head_size", "id", "index", "kind", "number", "size")
 
-    def __init__(
-        self,
-        id: int,
-        *,
-        number: int,
-        size: int,
-        call: int,
-        index: int,
-        head_size: int,
-        kind: int,
-        digest: bytes,
-    ) -> None:
-        self.id = id
-        self.number = number
-        self.size = size
-        self.call = call
-        self.index = index
-        self.head_size = head_size
-        self.kind = kind
-        self.digest = digest
+    id: int
+    number: int
+    size: int
+    call: int
+    index: int
+    head_size: int
+    kind: int
+    digest: bytes
 
     def same_as(self, other: Meta) -> bool:
         """True if both describe one value in all fields."""
@@ -215,28 +203,33 @@ def read_text(body: memoryview | bytes) -> str:
     return "".join("?" if unicodedata.category(char)[0] == "C" else char for char in words)
 
 
-def read_meta(flags: int, a: int, b: int, c: int, body: memoryview, *, party: str) -> Meta:
-    """The fixed part of a META frame, checked as far as it can be by itself.
+def read_meta(
+    into: Meta, flags: int, a: int, b: int, c: int, body: memoryview, *, party: str
+) -> None:
+    """Fill `into` from a META frame, checked as far as the frame can be by itself.
 
     Raises:
         TransportError: if a field is out of its limits, or the inline payload's length is not the
             announced size.
     """
-    call, index, head_size, kind, zero, zeros, digest = _META_BODY.unpack_from(body)
+    into.call, into.index, head_size, into.kind, zero, zeros, into.digest = _META_BODY.unpack_from(
+        body
+    )
+    into.id = a
+    into.number = b
+    into.size = c
+    into.head_size = head_size
     inline = len(body) - META_SIZE
     if a == 0 or c == 0:
         raise _broken(party, META, f"message {a} of {c} bytes")
     if head_size > c:
         raise _broken(party, META, f"head of {head_size} bytes in a payload of {c}")
-    if zero or zeros or call >= NUMBER_LIMIT:
+    if zero or zeros or into.call >= NUMBER_LIMIT:
         raise _broken(party, META, "a field that must be 0 is not")
     if inline != (c if flags & META_INLINE else 0):
         raise _broken(party, META, f"{inline} bytes inline of a payload of {c}")
     if flags == META_INLINE:
         raise _broken(party, META, "inline without the window's flag")
-    return Meta(
-        a, number=b, size=c, call=call, index=index, head_size=head_size, kind=kind, digest=digest
-    )
 
 
 def coalesce(views: Sequence[Piece], *, limit: int = 16 << 10) -> list[Piece]:
