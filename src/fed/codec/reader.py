@@ -1,8 +1,8 @@
 """From a header's tree and a body back to the value, whoever wrote them.
 
 Every document of the tree is read in its one valid spelling: it is decoded, encoded again by the
-same C encoder and compared. So repeated keys, longer forms of numbers and the like are refused,
-and a value has one encoding. Extensions are opened from the outside inwards, one document at a
+same C encoder and compared, so repeated keys, longer forms of numbers and the like are refused.
+Extensions are opened from the outside inwards, one document at a
 time, while depth, items and buffers are counted.
 """
 
@@ -145,6 +145,8 @@ class Reader:
         finish = _CONTAINERS.get(code)
         if code == Tag.SERIES:
             finish = functools.partial(_series, _frames().rebuilt("series", self.buffer()))
+        elif code == Tag.PICKLED:
+            finish = functools.partial(_pickled, self.types)
         elif finish is None:
             if code != Tag.INSTANCE:
                 raise MalformedError(f"it has a tag {code} that this version doesn't know")
@@ -560,6 +562,16 @@ def _series(series: Any, name: list[Any]) -> Any:
     if len(name) != 1:
         raise MalformedError("a series is malformed")
     return _frames().named(series, name[0])
+
+
+def _pickled(user: types.UserTypes, items: list[Any]) -> Any:
+    if user.pickled is None:
+        raise MalformedError("it holds a pickle, and pickles are off at this party")
+    if len(items) != 2 or type(items[0]) is not bytes or type(items[1]) is not list:
+        raise MalformedError("a pickle is malformed")
+    from fed.codec import pickle_optin
+
+    return pickle_optin.loads(items[0], items[1], user.pickled)
 
 
 def _instance(plan: userclass.UserClass, values: list[Any]) -> Any:

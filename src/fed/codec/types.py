@@ -15,10 +15,13 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType, NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fed import errors
 from fed.codec import userclass
+
+if TYPE_CHECKING:
+    from fed.codec import pickle_optin
 
 #: Containers inside containers inside containers: how many levels a value may have. Deeper ones
 #: are nearly always cycles, and every reader of a nested value is recursive.
@@ -54,12 +57,14 @@ class UserTypes:
         *,
         main_module: str = MAIN,
         classes: Mapping[tuple[str, str], type] | None = None,
+        pickled: pickle_optin.Accepted | None = None,
     ) -> None:
         self._modules = None if modules is None else frozenset(modules)
         self._folder = None if main_dir is None else os.path.join(os.path.realpath(main_dir), "")
         self._main_module = main_module
         self._given = dict(classes or {})
         self._given_names = {cls: name for name, cls in self._given.items()}
+        self.pickled = pickled
         self._described: dict[type, userclass.UserClass] = {}
         self.handlers: dict[type, Handler] = _Handlers(self)
 
@@ -288,12 +293,23 @@ class _Handlers(dict[type, Handler]):
         self._types = types
 
     def __missing__(self, cls: type) -> Handler:
-        handler = _library_handler(cls) or _USER_HANDLERS[self._types.describe(cls).kind]
+        handler = library_handler(cls) or self._user_handler(cls)
         self[cls] = handler
         return handler
 
+    def _user_handler(self, cls: type) -> Handler:
+        pickled = self._types.pickled
+        try:
+            return _USER_HANDLERS[self._types.describe(cls).kind]
+        except errors.ValueRefusedError:
+            if pickled is None or not pickled.has(cls):
+                raise
+        from fed.codec import pickle_optin
 
-def _library_handler(cls: type) -> Handler | None:
+        return pickle_optin.cross
+
+
+def library_handler(cls: type) -> Handler | None:
     """The handler for a class of a library that the program has loaded; never loads one."""
     package = cls.__module__.partition(".")[0]
     if package not in sys.modules:

@@ -438,6 +438,14 @@ def _write_tensor(w: Writer, value: Any, depth: int) -> Any:
     return Ext(Tag.LONG_TENSOR, _encode((name, shape)))
 
 
+def _write_pickled(w: Writer, value: Any, depth: int) -> Any:
+    from fed.codec import pickle_optin
+
+    data, parts = pickle_optin.dumps(value, pickle_optin.required(w.types))
+    w.enter(value, 2, depth)
+    return Ext(Tag.PICKLED, _encode(w.elements((data, parts), depth, lambda n: "")))
+
+
 def class_document(plan: Any) -> bytes:
     """A class by name, kind and fields, after its own length in two bytes."""
     name = _encode((plan.kind, plan.module, plan.qualname, plan.fields))
@@ -446,12 +454,12 @@ def class_document(plan: Any) -> bytes:
 
 def _handler_of(cls: type, user: types.UserTypes) -> _Handler:
     """The handler for a class that isn't built in; what `types.cross` refuses is refused."""
-    user.handlers[cls]
+    known = user.handlers[cls]
     found = _library_handler(cls)
-    if found is None:
-        return _write_instance
-    _HANDLERS[cls] = found
-    return found
+    if found is not None:
+        _HANDLERS[cls] = found
+        return found
+    return _write_pickled if known.__module__ == "fed.codec.pickle_optin" else _write_instance
 
 
 def _library_handler(cls: type) -> _Handler | None:
