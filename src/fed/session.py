@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import logging
 import os
 import sys
@@ -28,6 +29,7 @@ class _Held:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.options: Mapping[str, Any] | None = None
+        self.defaults: Mapping[str, Any] = {}
         self.script: Path | None = None
         self.summaries: list[report.Summary] = []
         self.at_exit = False
@@ -118,25 +120,57 @@ def shutdown() -> None:
 
 
 @contextlib.contextmanager
-def launch(script: Path, options: Mapping[str, Any]) -> Iterator[list[report.Summary]]:
+def launch(
+    script: Path, options: Mapping[str, Any], *, defaults: Mapping[str, Any] | None = None
+) -> Iterator[list[report.Summary]]:
     """Within the block, sessions are those of `script`, run with options of `rayfed run`.
+
+    Errors that nobody read are in the summaries, and not logged.
+
+    Args:
+        script: its path; federation.yaml is looked for beside it.
+        options: settings that stand above all others, by name; text is read.
+        defaults: settings in place of the usual defaults, by name, typed.
 
     Yields:
         The list to which each session that ends adds its summary. A session that is open when
-        the block is left is ended.
+        the block is left is ended; one that can't be ended in this thread is given up.
     """
     with _held.lock:
         _held.script, _held.options, _held.summaries = script, options, []
+        _held.defaults = defaults or {}
     try:
         yield _held.summaries
     except BaseException as error:
-        _end(error)
+        _end_or_give_up(None if _is_orderly(error) else error)
         raise
     else:
-        _end(None)
+        _end_or_give_up(None)
     finally:
         with _held.lock:
             _held.script = _held.options = None
+            _held.defaults = {}
+
+
+def _is_orderly(error: BaseException) -> bool:
+    """True for `sys.exit()` and `sys.exit(0)`, by which many scripts end that went well."""
+    return isinstance(error, SystemExit) and not error.code
+
+
+def _end_or_give_up(error: BaseException | None) -> None:
+    """End the session as far as this thread can.
+
+    It can't where another thread made the session, or where Ctrl-C came in the few instructions
+    in which the engine notes that a body begins.
+    """
+    try:
+        _end(error)
+    except errors.UsageError as refused:
+        with _held.lock:
+            engine, port.slot.engine = port.slot.engine, None
+            if engine is not None:
+                _held.summaries.append(engine.summary())
+        log.warning("the session was given up: %s", refused)
 
 
 def _settled(given: Mapping[str, Any]) -> resolve.Settled:
@@ -144,12 +178,16 @@ def _settled(given: Mapping[str, Any]) -> resolve.Settled:
 
     folder = _script_folder()
     path = federation.find(folder) if folder is not None else None
-    return resolve.settle(
+    settled = resolve.settle(
         run=layers.from_run(_held.options or {}),
         init=layers.from_init(given),
         environ=layers.from_environ(os.environ),
         federation=federation.read(path) if path is not None else layers.Layer(),
     )
+    defaults = {
+        name: value for name, value in _held.defaults.items() if name not in settled.sources
+    }
+    return dataclasses.replace(settled, settings=dataclasses.replace(settled.settings, **defaults))
 
 
 def _script_folder() -> Path | None:
@@ -200,11 +238,13 @@ def _end(error: BaseException | None) -> None:
             raise
         except BaseException:
             port.slot.engine = None
+            _held.summaries.append(engine.summary())
             raise
         port.slot.engine = None
         summary = engine.summary()
         _held.summaries.append(summary)
-    if summary.unread_count:
+        is_launched = _held.options is not None
+    if summary.unread_count and not is_launched:
         log.error("%d error(s) that nobody read:", summary.unread_count)
         for object_id, text in list(summary.unread.items())[:_SHOWN_ERRORS]:
             log.error("%s: %s", object_id, text)
@@ -218,4 +258,4 @@ _SHOWN_ERRORS: Final = 10
 
 def _end_at_exit() -> None:
     # The interpreter leaves the uncaught exception here, by which the script ended.
-    _end(getattr(sys, "last_value", None))
+    _end_or_give_up(getattr(sys, "last_value", None))
