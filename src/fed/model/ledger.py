@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Records are encoded and hashed in blocks of this many. A power of two: the hot path tests
 #: `number & BLOCK_MASK`.
-BLOCK: Final = 1024
+BLOCK: Final = 256
 BLOCK_MASK: Final = BLOCK - 1
 
 #: At least this many of the latest records can be read back (some 3 MB encoded).

@@ -59,7 +59,7 @@ class Crossing:
             form = form.form
         if not self._checks:
             return form
-        if obj.party is party:
+        if obj.party == party:
             return seal.opened(form)
         value = self._crossed(obj, form)
         self._traffic.to(obj, place, value, shared=value if value is form else calls.NOTHING)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +11,6 @@ from fed import errors
 from fed.codec import seal, types
 from fed.engines.simulation import (
     bodies,
-    counting,
     crossing,
     folding,
     methods,
@@ -78,8 +76,7 @@ class SimulationEngine:
         self.guard = guard
         self._is_hot = guard is None and not fail_fast
         self._thread = get_ident()
-        self._handles: dict[type, type[methods.Handle]] = {}
-        self._ordinals: dict[type, counting.Counts] = {}
+        self._classes: dict[type, methods.Known] = {}
         self._indices: dict[tuple[str, str], int] = {}
         self._shapes: dict[tuple[str, str, int], int] = {}
         self._idle: bodies.State | None = None
@@ -149,10 +146,10 @@ class SimulationEngine:
             raise errors.UsageError(
                 problem=f"{verb}: party={party!r} is not a name", fix="Give the party's name"
             )
-        self._place(party)
-        return sys.intern(party)
+        self.place(party)
+        return party
 
-    def _place(self, party: str) -> int:
+    def place(self, party: str) -> int:
         """The party's place among all; it is counted as seen."""
         place = self._parties.index(party)
         seen = self._seen
@@ -170,8 +167,6 @@ class SimulationEngine:
         """Run the call now; see `fed.model.engine.Engine.submit`."""
         if self.running is not None or get_ident() != self._thread:
             self._enter(f"{call.name}.remote")
-        # From here on, equal names are the same object.
-        call.party = sys.intern(call.party)
         if call.kind is ledger.CREATE and self._is_simple(call):
             return self._create_simply(call)
         if call.kind is ledger.METHOD:
@@ -181,7 +176,7 @@ class SimulationEngine:
                     fix="Return a list, or a tuple with num_returns=N for N fed objects",
                 )
         else:
-            self._place(call.party)
+            self.place(call.party)
         keys, found = calls.inputs(call.args, call.kwargs)
         if found:
             self._own(found, f"{call.name}.remote")
@@ -206,8 +201,8 @@ class SimulationEngine:
             method.index += 1
             integers.insert(0, method.ordinal)
         elif call.kind is ledger.CREATE:
-            self._handle_class(call.target)
-            call.ordinal = self._ordinals[call.target].next(self._parties.index(call.party))
+            ordinals = self._class(call.target).ordinals
+            call.ordinal = ordinals.next(self._parties.index(call.party))
         else:
             place = (call.party, call.name)
             call.index = self._indices.get(place, 0)
@@ -256,18 +251,18 @@ class SimulationEngine:
     def _create_simply(self, call: calls.Call) -> methods.Handle:
         """Create an actor from atoms; the general way does the same in three times the time."""
         cls, party = call.target, call.party
-        place = self._place(party)
-        known = self._handles.get(cls)
-        handle = object.__new__(self._handle_class(cls) if known is None else known)
-        call.ordinal = ordinal = self._ordinals[cls].next(place)
+        place = self.place(party)
+        known = self._classes.get(cls) or self._class(cls)
+        call.ordinal = ordinal = known.ordinals.next(place)
+        handle = object.__new__(known.later if ordinal else known.first)
         shape = self._shapes.get((ledger.CREATE, call.name, 1))
         call.number = self.ledger.add(
             shape or self._plain_shape(ledger.CREATE, call.name, 1), party
         )
         handle._fed_party = party
-        handle._fed_ordinal = ordinal
-        handle._fed_place = place
         handle._fed_obj = None
+        if ordinal:
+            handle._fed_ordinal = ordinal
         self.running = call
         try:
             handle._fed_obj = cls(*call.args)
@@ -277,19 +272,19 @@ class SimulationEngine:
             self._failed(call, [], self._outcomes.raised(call, error))
         return handle
 
-    def _handle_class(self, cls: type) -> type[methods.Handle]:
-        known = self._handles.get(cls)
+    def _class(self, cls: type) -> methods.Known:
+        known = self._classes.get(cls)
         if known is None:
-            known = self._handles[cls] = methods.handle_class(self, cls, hot=self._is_hot)
-            self._ordinals[cls] = counting.Counts()
+            known = self._classes[cls] = methods.Known(self, cls, hot=self._is_hot)
         return known
 
     def _create(self, call: calls.Call, found: list[objects.FedObject[Any]]) -> Any:
-        handle = object.__new__(self._handle_class(call.target))
+        known = self._class(call.target)
+        handle = object.__new__(known.later if call.ordinal else known.first)
         handle._fed_obj = None
         handle._fed_party = call.party
-        handle._fed_ordinal = call.ordinal
-        handle._fed_place = self._parties.index(call.party)
+        if call.ordinal:
+            handle._fed_ordinal = call.ordinal
         outcome = object.__new__(self._result)
         outcome.value = None
         self._carry_out(call, found, [outcome], handle)
@@ -478,7 +473,7 @@ class SimulationEngine:
         """The value of an object for a call on the short way; NOTHING sends it the general way."""
         sent = obj.sent
         if type(sent) is counted.Sent and sent.shared is not NOTHING:
-            if obj.party is not method.party:
+            if obj.party != method.party:
                 try:
                     sent.bits[method.place] = 1  # type: ignore[index]
                 except (IndexError, TypeError):
@@ -767,7 +762,7 @@ class SimulationEngine:
     def kill(self, actor: remote.ActorHandle, *, no_restart: bool) -> None:
         """End an actor; see `fed.model.engine.Engine.kill`."""
         self._enter("fed.kill")
-        if not isinstance(actor, methods.Handle) or type(actor) not in self._handles.values():
+        if not isinstance(actor, methods.Handle) or actor._fed_engine is not self:
             raise errors.SessionError(
                 problem=f"fed.kill: {actor!r} is not an actor of this session",
                 fix="Give the handle that .remote(...) of a remote class returned",

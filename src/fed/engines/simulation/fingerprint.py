@@ -225,10 +225,13 @@ class Looks:
         return None, [*held, *_length(size), *_extra(item)], False
 
     def _dict(self, item: Any) -> State:
+        # The base's own methods: a subclass may do anything. An OrderedDict has its own order.
+        is_ordered = isinstance(item, collections.OrderedDict)
+        base: Any = collections.OrderedDict if is_ordered else dict
         if len(item) <= LONG:
-            return list(dict.keys(item)), [*dict.values(item), *_extra(item)], False
-        names = list(itertools.islice(dict.keys(item), LONG // 2))
-        names += list(itertools.islice(reversed(item), LONG // 2))
+            return list(base.keys(item)), [*base.values(item), *_extra(item)], False
+        names = list(itertools.islice(base.keys(item), LONG // 2))
+        names += list(itertools.islice(base.__reversed__(item), LONG // 2))
         held = [dict.__getitem__(item, name) for name in names]
         return names, [*held, *_length(len(item))], False
 

@@ -13,6 +13,7 @@ import keyword
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from fed.engines.simulation import counting
 from fed.model import calls, ledger, remote, signatures
 
 if TYPE_CHECKING:
@@ -30,12 +31,15 @@ class Method(remote.ActorMethod):
     Attributes:
         obj: the user's instance; None while there is none (constructor failed or pending, killed).
         party: the actor's party.
-        ordinal: which of its party's actors of its class, from 0.
-        place: the party's place among all.
+        ordinal: which of its party's actors of its class, from 0. Nearly all actors are the first,
+            so there are two classes per method: in that of the first actors it is a constant.
         index: how many calls of this method came before.
+        place: the party's place among all.
     """
 
-    __slots__ = ("index", "obj", "ordinal", "party", "place")
+    __slots__ = ("index", "obj", "party", "place")
+
+    ordinal = 0
 
     engine: simulation.SimulationEngine
     owner: type
@@ -71,18 +75,21 @@ class Method(remote.ActorMethod):
 class Handle(remote.ActorHandle):
     """A handle of this engine; one slot per method keeps the `Method` once it was asked for."""
 
-    __slots__ = ("_fed_obj", "_fed_ordinal", "_fed_party", "_fed_place")
+    __slots__ = ("_fed_obj", "_fed_party")
 
     _fed_classes: dict[str, type[Method]]
+    _fed_engine: simulation.SimulationEngine
+    _fed_ordinal = 0
 
     def _fed_method(self, name: str) -> Method:
         cls = self._fed_classes[name]
         method = cls.__new__(cls)
         method.obj = self._fed_obj
         method.party = self._fed_party
-        method.ordinal = self._fed_ordinal
-        method.place = self._fed_place
+        method.place = self._fed_engine.place(self._fed_party)
         method.index = 0
+        if self._fed_ordinal:
+            method.ordinal = self._fed_ordinal
         object.__setattr__(self, name, method)
         return method
 
@@ -92,45 +99,67 @@ class Handle(remote.ActorHandle):
 
 def made(handle: Handle) -> list[Method]:
     """The methods of the handle that were asked for so far."""
-    slots = type(handle).__slots__
-    return [getattr(handle, name) for name in slots if _is_filled(handle, name)]
+    found = []
+    for name in handle._fed_methods:
+        try:
+            found.append(object.__getattribute__(handle, name))
+        except AttributeError:
+            continue
+    return found
 
 
-def _is_filled(handle: Handle, name: str) -> bool:
-    try:
-        object.__getattribute__(handle, name)
-    except AttributeError:
-        return False
-    return True
+class Known:
+    """What a session knows of one remote class.
+
+    Attributes:
+        first: the handle class of the first actor at a party.
+        later: that of the others.
+        ordinals: how many actors of the class each party has.
+    """
+
+    def __init__(self, engine: simulation.SimulationEngine, cls: type, *, hot: bool) -> None:
+        self.first = handle_class(engine, cls, hot=hot, first=True)
+        self.later = handle_class(engine, cls, hot=hot, first=False)
+        self.ordinals = counting.Counts()
 
 
-def handle_class(engine: simulation.SimulationEngine, cls: type, *, hot: bool) -> type[Handle]:
+def handle_class(
+    engine: simulation.SimulationEngine, cls: type, *, hot: bool, first: bool
+) -> type[Handle]:
     """The handle class of `cls` in one session.
 
     Args:
         engine: the session's engine.
         cls: the user's class.
         hot: whether methods may take the compiled way (isolation levels that wrap bodies do not).
+        first: whether it is for the first actor of the class at a party, or for later ones.
     """
     specs = remote.method_specs(cls)
     scope = {
-        "__slots__": tuple(specs),
+        "__slots__": (*specs, *(() if first else ("_fed_ordinal",))),
         "__doc__": cls.__doc__,
         "_fed_class": cls,
+        "_fed_engine": engine,
         "_fed_methods": specs,
         "_fed_classes": {
-            name: _method_class(engine, cls, spec, hot=hot) for name, spec in specs.items()
+            name: _method_class(engine, cls, spec, hot=hot, first=first)
+            for name, spec in specs.items()
         },
     }
     return type(f"{cls.__name__}Handle", (Handle,), scope)
 
 
 def _method_class(
-    engine: simulation.SimulationEngine, cls: type, spec: remote.MethodSpec, *, hot: bool
+    engine: simulation.SimulationEngine,
+    cls: type,
+    spec: remote.MethodSpec,
+    *,
+    hot: bool,
+    first: bool,
 ) -> type[Method]:
     label = f"{spec.qualname}.remote"
     scope: dict[str, Any] = {
-        "__slots__": (),
+        "__slots__": () if first else ("ordinal",),
         "spec": spec,
         "engine": engine,
         "owner": cls,
@@ -139,7 +168,7 @@ def _method_class(
     names = signatures.simple_names(spec.parameters, at_most=_MOST_PARAMETERS)
     plain = not (spec.is_async or spec.is_generator)
     if hot and plain and names is not None and _fit(spec.name, names):
-        compiled = _compiled(engine, spec, names)
+        compiled = _compiled(engine, spec, names, ordinal="0" if first else "self.ordinal")
         compiled.__qualname__ = label
         scope["remote"] = compiled
     return type(f"{spec.name}Method", (Method,), scope)
@@ -167,7 +196,7 @@ _ARGUMENT: Final = """\
     if _type is _Result:
         _value{place} = {name}.value
         if type(_value{place}) in _ATOMS:
-            if {name}.party is not _party:
+            if {name}.party != _party:
                 _to = {name}.sent
                 if type(_to) is _Sent:
                     try:
@@ -214,9 +243,16 @@ _TAIL: Final = """\
 
 
 def _compiled(
-    engine: simulation.SimulationEngine, spec: remote.MethodSpec, names: list[str]
+    engine: simulation.SimulationEngine,
+    spec: remote.MethodSpec,
+    names: list[str],
+    *,
+    ordinal: str,
 ) -> Any:
-    """`remote` for a synchronous method with the parameters `names`, all required."""
+    """`remote` for a synchronous method with the parameters `names`, all required.
+
+    `ordinal` is the expression for the actor's ordinal.
+    """
     arguments = "".join(f"{name}, " for name in names)
     lines = [
         _HEAD.format(parameters="".join(f", {name}" for name in names), arguments=arguments)
@@ -238,14 +274,14 @@ def _compiled(
             )
         )
     if many:
-        record = "_extend((_shapes[_mask] or _shape(_mask), _party, self.ordinal, *_numbers))"
+        record = f"_extend((_shapes[_mask] or _shape(_mask), _party, {ordinal}, *_numbers))"
     elif names:
         record = (
-            "_extend((_shapes[1] or _shape(1), _party, self.ordinal, _numbers) "
-            "if _numbers else (_shapes[0] or _shape(0), _party, self.ordinal))"
+            f"_extend((_shapes[1] or _shape(1), _party, {ordinal}, _numbers) "
+            f"if _numbers else (_shapes[0] or _shape(0), _party, {ordinal}))"
         )
     else:
-        record = "_extend((_shapes[0] or _shape(0), _party, self.ordinal))"
+        record = f"_extend((_shapes[0] or _shape(0), _party, {ordinal}))"
     lines.append(
         _TAIL.format(
             record=record,
