@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -159,13 +160,15 @@ def fold() -> None:
 
 def _fold_generator() -> None:
     def work(actors: list[Any], w: Any) -> Any:
-        return fed.reduce(np.add, (actor.step.remote(w) for actor in actors), party="server")
+        return fed.reduce(
+            _counted_add, (actor.step.remote(w) for actor in actors), party="server"
+        )
 
     _fold(work, "fed.reduce with a generator")
 
 
 def _fold_hand() -> None:
-    add = fed.remote(_add).party("server")
+    add = fed.remote(_counted_add).party("server")
 
     def work(actors: list[Any], w: Any) -> Any:
         total = actors[0].step.remote(w)
@@ -176,14 +179,45 @@ def _fold_hand() -> None:
     _fold(work, "by hand")
 
 
-def _add(a: Any, b: Any) -> Any:
-    return a + b
+class Alive:
+    """How many of the arrays that bodies made are alive, and the most there were at a time."""
+
+    def __init__(self) -> None:
+        self._alive: dict[int, weakref.ref[Any]] = {}
+        self.most = 0
+
+    def add(self, array: Any) -> Any:
+        """Count an array until it dies."""
+        key = id(array)
+        self._alive[key] = weakref.ref(array, lambda _: self._alive.pop(key))
+        self.most = max(self.most, len(self._alive))
+        return array
+
+
+ALIVE = Alive()
+
+
+def _counted_add(a: Any, b: Any) -> Any:
+    return ALIVE.add(a + b)
+
+
+class CountedClient(PlainClient):
+    """A client whose updates are counted."""
+
+    def step(self, w: Any) -> Any:
+        """One cheap step."""
+        return ALIVE.add(w + self.n)
 
 
 def _fold(work: Callable[[list[Any], Any], Any], how: str) -> None:
-    actors = _session(1_000)
+    fed.init(mode="simulation", parties={"server": 1, "client": 1_000})
+    client = fed.remote(CountedClient)
+    actors = [
+        client.party(name).remote(1.0) for name in fed.parties("client-*")
+    ]
     w = fed.put(np.zeros(100_000, np.float32), party="server")
     work(actors, w)  # what is made once (methods, imports) is not part of a fold
+    ALIVE.most = 0
     tracemalloc.start()
     base, _ = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()
@@ -192,7 +226,10 @@ def _fold(work: Callable[[list[Any], Any], Any], how: str) -> None:
     tracemalloc.stop()
     assert float(fed.get(total)[0]) == 1_000.0  # noqa: S101
     timing.report(
-        f"fold of 1000 x 400 KB {how}", peak_values=(peak - base) / 400_000, bar=3.1
+        f"fold of 1000 x 400 KB {how}",
+        values_alive=ALIVE.most,
+        bar=3,
+        peak_values_with_records=(peak - base) / 400_000,
     )
 
 
