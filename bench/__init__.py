@@ -1,4 +1,4 @@
-"""Measurements of the product beside what they are compared to, in one run: ratios, best of several.
+"""The product measured beside what it is compared to, in one run: ratios, best of several.
 
 Absolute times of a shared machine mean little; every figure here comes with the one that it is
 held against, taken in turns in the same process. `python -m bench.simulation` prints one JSON line

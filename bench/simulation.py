@@ -1,7 +1,7 @@
 """What a call of the simulation engine costs, beside the plain loop that does the same.
 
-    python -m bench.simulation            all of it
-    python -m bench.simulation calls      one part: calls, rounds, million, fold, import
+python -m bench.simulation            all of it
+python -m bench.simulation calls      one part: calls, rounds, million, fold, import
 """
 
 from __future__ import annotations
@@ -52,76 +52,75 @@ def _session(parties: int, **settings: Any) -> list[Any]:
 
 def calls() -> None:
     """A trivial call: sealed, with numbers, digest and call site, against the method itself."""
-    costs = {}
-    for parties in (1_000, 10_000, 100_000, 1_000_000):
-        plain = [PlainClient(1.0) for _ in range(parties)]
-        actors = _session(parties)
-        w = 1.0
-        sent = fed.put(w, party="server")
-        local = [actor.step.remote(w) for actor in actors]
-        best = timing.best_of(
-            {
-                "plain": lambda: [client.step(w) for client in plain],  # noqa: B023
-                "literal": lambda: [actor.step.remote(w) for actor in actors],  # noqa: B023
-                "crossing": lambda: [actor.step.remote(sent) for actor in actors],  # noqa: B023
-                "chained": lambda: [
-                    actor.step.remote(obj)
-                    for actor, obj in zip(actors, local, strict=True)  # noqa: B023
-                ],
-            },
-            rounds=5 if parties < 1_000_000 else 3,
-        )
-        plain_ns = best["plain"] / parties * 1e9
-        costs[parties] = best["crossing"] / parties
-        timing.report(
-            "trivial call",
-            parties=parties,
-            plain_ns=plain_ns,
-            **{
-                f"{name}_ratio": best[name] / best["plain"]
-                for name in ("literal", "crossing", "chained")
-            },
-            crossing_ns=best["crossing"] / parties * 1e9,
-            bar=BARS["call"],
-        )
-        del plain, actors, local
+    costs = {parties: _calls(parties) for parties in (1_000, 10_000, 100_000, 1_000_000)}
     timing.report(
         "cost per party-call at 1M against 1k",
         ratio=costs[1_000_000] / costs[1_000],
         bar=1.5,
     )
+
+
+def _calls(parties: int) -> float:
+    """Seconds that one call costs whose argument crosses."""
+    plain = [PlainClient(1.0) for _ in range(parties)]
+    actors = _session(parties)
+    w = 1.0
+    sent = fed.put(w, party="server")
+    local = [actor.step.remote(w) for actor in actors]
+    best = timing.best_of(
+        {
+            "plain": lambda: [client.step(w) for client in plain],
+            "literal": lambda: [actor.step.remote(w) for actor in actors],
+            "crossing": lambda: [actor.step.remote(sent) for actor in actors],
+            "chained": lambda: [
+                actor.step.remote(obj) for actor, obj in zip(actors, local, strict=True)
+            ],
+        },
+        rounds=5,
+    )
+    ways = ("literal", "crossing", "chained")
+    timing.report(
+        "trivial call",
+        parties=parties,
+        plain_ns=best["plain"] / parties * 1e9,
+        crossing_ns=best["crossing"] / parties * 1e9,
+        **{f"{way}_ratio": best[way] / best["plain"] for way in ways},
+        bar=BARS["call"],
+    )
     fed.shutdown()
+    return best["crossing"] / parties
 
 
 def rounds() -> None:
     """A fan-out round on arrays, sealed, against the plain loop."""
     small = np.ones(1_000, np.float32)
-    for what, parties, value, method in (
-        ("4 KB array", 20_000, small, "step"),
-        ("dict of ten 4 KB arrays", 2_000, {f"layer{i}": small + i for i in range(10)}, "step_all"),
-        ("400 KB array", 500, np.ones(100_000, np.float32), "step"),
-    ):
-        plain = [PlainClient(1.0) for _ in range(parties)]
-        actors = _session(parties)
-        sent = fed.put(value, party="server")
-        remotes = [getattr(actor, method) for actor in actors]
-        bound = [getattr(client, method) for client in plain]
-        best = timing.best_of(
-            {
-                "plain": lambda: [call(value) for call in bound],  # noqa: B023
-                "sealed": lambda: [call.remote(sent) for call in remotes],  # noqa: B023
-            },
-            rounds=7,
-        )
-        timing.report(
-            f"round: {what}",
-            parties=parties,
-            plain_us=best["plain"] / parties * 1e6,
-            sealed_us=best["sealed"] / parties * 1e6,
-            ratio=best["sealed"] / best["plain"],
-            bar=BARS[what],
-        )
-        del plain, actors, sent, remotes, bound
+    _round("4 KB array", 20_000, small, "step")
+    layers = {f"layer{i}": small + i for i in range(10)}
+    _round("dict of ten 4 KB arrays", 2_000, layers, "step_all")
+    _round("400 KB array", 500, np.ones(100_000, np.float32), "step")
+
+
+def _round(what: str, parties: int, value: Any, method: str) -> None:
+    plain = [PlainClient(1.0) for _ in range(parties)]
+    actors = _session(parties)
+    sent = fed.put(value, party="server")
+    remotes = [getattr(actor, method) for actor in actors]
+    bound = [getattr(client, method) for client in plain]
+    best = timing.best_of(
+        {
+            "plain": lambda: [call(value) for call in bound],
+            "sealed": lambda: [call.remote(sent) for call in remotes],
+        },
+        rounds=7,
+    )
+    timing.report(
+        f"round: {what}",
+        parties=parties,
+        plain_us=best["plain"] / parties * 1e6,
+        sealed_us=best["sealed"] / parties * 1e6,
+        ratio=best["sealed"] / best["plain"],
+        bar=BARS[what],
+    )
     fed.shutdown()
 
 
@@ -142,7 +141,7 @@ def _million() -> None:
         results += [actor.step.remote(w) for actor in actors]
     spent = time.perf_counter() - began
     size = _resident_bytes() - base
-    assert fed.get(results[-1]) == 2.0  # noqa: S101
+    assert fed.get(results[-1]) == 2.0
     timing.report(
         "1M parties x 3 calls",
         seconds=spent,
@@ -160,9 +159,7 @@ def fold() -> None:
 
 def _fold_generator() -> None:
     def work(actors: list[Any], w: Any) -> Any:
-        return fed.reduce(
-            _counted_add, (actor.step.remote(w) for actor in actors), party="server"
-        )
+        return fed.reduce(_counted_add, (actor.step.remote(w) for actor in actors), party="server")
 
     _fold(work, "fed.reduce with a generator")
 
@@ -212,9 +209,7 @@ class CountedClient(PlainClient):
 def _fold(work: Callable[[list[Any], Any], Any], how: str) -> None:
     fed.init(mode="simulation", parties={"server": 1, "client": 1_000})
     client = fed.remote(CountedClient)
-    actors = [
-        client.party(name).remote(1.0) for name in fed.parties("client-*")
-    ]
+    actors = [client.party(name).remote(1.0) for name in fed.parties("client-*")]
     w = fed.put(np.zeros(100_000, np.float32), party="server")
     work(actors, w)  # what is made once (methods, imports) is not part of a fold
     ALIVE.most = 0
@@ -224,7 +219,7 @@ def _fold(work: Callable[[list[Any], Any], Any], how: str) -> None:
     total = work(actors, w)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert float(fed.get(total)[0]) == 1_000.0  # noqa: S101
+    assert float(fed.get(total)[0]) == 1_000.0
     timing.report(
         f"fold of 1000 x 400 KB {how}",
         values_alive=ALIVE.most,
@@ -240,10 +235,10 @@ def imports() -> None:
     for _ in range(10):
         for module in best:
             command = [sys.executable, "-c", code.format(module)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
             best[module] = min(best[module], float(done.stdout))
     use = "import fed; fed.remote; fed.init; fed.get; fed.WITHHELD; fed.FedError"
-    loaded = subprocess.run(  # noqa: S603
+    loaded = subprocess.run(
         [sys.executable, "-c", f"{use}; import sys; print(*sorted(sys.modules))"],
         capture_output=True,
         text=True,
@@ -262,7 +257,7 @@ def imports() -> None:
 
 def _in_process(part: str) -> None:
     command = [sys.executable, "-m", "bench.simulation", part]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     for line in done.stdout.splitlines():
         figures = json.loads(line)
         timing.report(figures.pop("what"), **figures)

@@ -13,9 +13,12 @@ table (`types.cross`).
 from __future__ import annotations
 
 import decimal
-import pickle  # noqa: S403  (only what this process itself pickled is unpickled)
+import io
+import pickle
 import sys
+import types
 import uuid
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +38,11 @@ ATOMS: Final[set[type]] = {
 #: Bits of `numpy.ndarray.flags.num`: reading them at once is several times cheaper than by name.
 _CONTIGUOUS: Final = 0x1 | 0x2
 _OWNS_DATA: Final = 0x4
+
+#: Copies of classes and functions -> the original that each stands for. An engine that gives parties
+#: copies of their own notes them here: pickles name the original, so that a value is the same
+#: whoever made it.
+originals: Final[weakref.WeakKeyDictionary[Any, Any]] = weakref.WeakKeyDictionary()
 
 _getrefcount = sys.getrefcount
 
@@ -75,7 +83,7 @@ class Pickled:
 
     def loaded(self) -> Any:
         """A fresh object; its arrays are read-only."""
-        return pickle.loads(self.data, buffers=self.buffers)  # noqa: S301  (our own bytes)
+        return pickle.loads(self.data, buffers=self.buffers)
 
 
 #: The dtypes that cross as they are: bool, integers, floats, complex in native byte order, but not
@@ -84,7 +92,7 @@ _plain: frozenset[Any] = frozenset()
 
 
 #: `numpy.ndarray` once numpy is loaded; no value can be an array before.
-_ndarray: type | None = None
+_ndarray: Any = None
 
 # How many references `sys.getrefcount` sees in `take` for a value that nobody but its caller's one
 # local variable holds, and in `_sealed_items` for an element that only its container holds. They
@@ -153,7 +161,7 @@ def opened(form: Any) -> Any:
     return form
 
 
-def array_type() -> type | None:
+def array_type() -> Any:
     """`numpy.ndarray` once numpy is loaded, None before: no value can be an array then."""
     return _ndarray
 
@@ -163,9 +171,7 @@ def is_plain(array: Any) -> bool:
     return array.dtype in _plain and bool(array.flags.num & _CONTIGUOUS)
 
 
-def literal(
-    value: Any, *, root: str, on_object: Callable[[objects.FedObject[Any]], Any]
-) -> Any:
+def literal(value: Any, *, root: str, on_object: Callable[[objects.FedObject[Any]], Any]) -> Any:
     """The callee's own snapshot of an argument, fed objects in it replaced by `on_object`.
 
     Args:
@@ -184,10 +190,7 @@ def literal(
     if _numpy_is_loaded() and kind is _ndarray and not value.dtype.hasobject:
         return value if _is_frozen(value) else _frozen(value, False)
     if kind is list:
-        return [
-            literal(x, root=f"{root}[{i}]", on_object=on_object)
-            for i, x in enumerate(value)
-        ]
+        return [literal(x, root=f"{root}[{i}]", on_object=on_object) for i, x in enumerate(value)]
     if kind is dict:
         return {
             key: literal(x, root=f"{root}[{key!r}]", on_object=on_object)
@@ -195,8 +198,7 @@ def literal(
         }
     if kind is tuple:
         return tuple(
-            literal(x, root=f"{root}[{i}]", on_object=on_object)
-            for i, x in enumerate(value)
+            literal(x, root=f"{root}[{i}]", on_object=on_object) for i, x in enumerate(value)
         )
     if trees.objects_in(value):
         inner = [
@@ -221,7 +223,7 @@ def _frozen(array: numpy.ndarray[Any, Any], is_fresh: bool) -> numpy.ndarray[Any
     """
     if not (is_fresh and array.base is None and array.flags.num & _OWNS_DATA):
         array = array.copy("A")
-    array.setflags(False)
+    array.setflags(write=False)
     return array.view()
 
 
@@ -296,7 +298,7 @@ def _sealed_dict(walk: _Walk, value: dict[Any, Any], is_fresh: bool, path: str) 
     for key in value:
         item = value[key]
         if type(key) not in ATOMS:
-            key = _sealed_key(walk, key, path)  # noqa: PLW2901
+            key = _sealed_key(walk, key, path)
         if type(item) in ATOMS:
             out[key] = item
         else:
@@ -350,8 +352,7 @@ def _opened(value: Any) -> Any:
         return tuple([_opened(item) if type(item) not in ATOMS else item for item in value])
     if kind is dict or kind is OrderedDict:
         return kind(
-            (key, _opened(item) if type(item) not in ATOMS else item)
-            for key, item in value.items()
+            (key, _opened(item) if type(item) not in ATOMS else item) for key, item in value.items()
         )
     if kind is set:
         return value.copy()
@@ -369,7 +370,7 @@ def _pickled(value: Any, path: str) -> Pickled:
     try:
         # By reference where the class can be imported: many times cheaper than cloudpickle, which
         # is needed for lambdas, local classes and what a name no longer leads to.
-        data = pickle.dumps(value, protocol=5, buffer_callback=keep)
+        data = _dumps(value, keep)
     except errors.FedError:
         raise
     except Exception:  # noqa: BLE001  (a user's __reduce__ may raise anything)
@@ -378,15 +379,53 @@ def _pickled(value: Any, path: str) -> Pickled:
     return Pickled(data, found)
 
 
-def _cloudpickled(value: Any, path: str, keep: Callable[[pickle.PickleBuffer], None]) -> bytes:
+class _Naming:
+    """Of a pickler: names the original of a copy."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type | types.FunctionType):
+            original = originals.get(obj)
+            if original is not None:
+                return _itself, (original,)
+        inherited = getattr(super(), "reducer_override", None)
+        return NotImplemented if inherited is None else inherited(obj)
+
+
+class _NamingPickler(_Naming, pickle.Pickler):
+    pass
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _dumps(value: Any, keep: Callable[[pickle.PickleBuffer], None]) -> bytes:
+    if not originals:
+        return pickle.dumps(value, protocol=5, buffer_callback=keep)
+    file = io.BytesIO()
+    _NamingPickler(file, protocol=5, buffer_callback=keep).dump(value)
+    return file.getvalue()
+
+
+def _cloud_dumps(value: Any, keep: Callable[[pickle.PickleBuffer], None] | None = None) -> bytes:
     import cloudpickle
 
-    try:
+    if not originals:
         data: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=keep)
+        return data
+    file = io.BytesIO()
+    pickler = type("_NamingCloudPickler", (_Naming, cloudpickle.Pickler), {})
+    pickler(file, protocol=5, buffer_callback=keep).dump(value)
+    return file.getvalue()
+
+
+def _cloudpickled(value: Any, path: str, keep: Callable[[pickle.PickleBuffer], None]) -> bytes:
+    try:
+        data = _cloud_dumps(value, keep)
     except errors.FedError:
         raise
     except Exception as error:
-        path, culprit = _culprit(value, path, cloudpickle.dumps, 0)
+        path, culprit = _culprit(value, path, _cloud_dumps, 0)
         kind = type(culprit)
         raise errors.ValueRefusedError(
             path=path,

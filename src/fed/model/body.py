@@ -42,7 +42,7 @@ def generator(
         seed: the session's seed.
         party: the executing party.
         name: `__qualname__` of the function or method.
-        ordinal: the actor's ordinal among that party's actors of its class, from 0; 0 for functions.
+        ordinal: which of that party's actors of its class, from 0; for functions 0.
         index: how many calls of that function or method came before at that party or actor.
 
     Source: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011 (Philox).

@@ -143,7 +143,7 @@ class Ledger:
     ) -> int:
         """The id of a shape; its definition is in the log from now on.
 
-        Ids count the shapes in order of first use, from 1, so they are equal at all parties. Must be
+        Ids count the shapes in order of first use, from 1, so all parties have the same. Must be
         asked for just before the shape's first record, never in advance.
         """
         shape = Shape(kind, name, count, keys, has_actor)

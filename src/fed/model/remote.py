@@ -153,7 +153,7 @@ class RemoteFunction(_Remote, Generic[P, R]):
         if self._party is None:
             _missing_party(self.__qualname__)
         bound_args, bound_kwargs = self._bound(args, kwargs)
-        made = engine.current().submit(
+        return engine.current().submit(  # type: ignore[no-any-return]
             calls.Call(
                 ledger.FUNCTION,
                 self.__qualname__,
@@ -166,7 +166,6 @@ class RemoteFunction(_Remote, Generic[P, R]):
                 None,
             )
         )
-        return made  # type: ignore[no-any-return]
 
 
 class RemoteClass(_Remote, Generic[P, T]):
@@ -197,7 +196,7 @@ class RemoteClass(_Remote, Generic[P, T]):
         if self._party is None:
             _missing_party(self.__qualname__)
         bound_args, bound_kwargs = self._bound(args, kwargs)
-        made = engine.current().submit(
+        return engine.current().submit(  # type: ignore[no-any-return]
             calls.Call(
                 ledger.CREATE,
                 self.__qualname__,
@@ -210,7 +209,6 @@ class RemoteClass(_Remote, Generic[P, T]):
                 None,
             )
         )
-        return made  # type: ignore[no-any-return]
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         """Lets a class inherit from the plain class behind this one."""
@@ -290,6 +288,7 @@ class ActorMethod:
         raise NotImplementedError
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        """Refuse: a method is called by `.remote(...)`."""
         raise errors.UsageError(
             problem=f"{self.spec.qualname} is a method of an actor and can't be called directly",
             fix=f"Write .{self.spec.name}.remote(...)",
@@ -354,7 +353,7 @@ class ActorHandle:
 
 
 @overload
-def remote(target: type[T]) -> RemoteClass[..., T]: ...
+def remote(target: type[T]) -> RemoteClass[..., T]: ...  # type: ignore[overload-overlap]
 @overload
 def remote(target: Callable[P, Awaitable[R]]) -> RemoteFunction[P, R]: ...
 @overload

@@ -30,9 +30,9 @@ def children(value: Any) -> Iterator[Any] | None:
     """The direct children of a container in their order, None for a leaf."""
     kind = type(value)
     if kind is list or kind is tuple or _is_namedtuple(value):
-        return iter(value)
+        return iter(value)  # type: ignore[no-any-return]
     if kind is dict or kind is OrderedDict:
-        return iter(value.values())
+        return iter(value.values())  # type: ignore[no-any-return]
     if _is_dataclass(value):
         return (
             getattr(value, field.name)
@@ -103,6 +103,9 @@ def rebuilt(value: Any, new: list[Any]) -> Any:
         return tuple.__new__(kind, new)
     copy = object.__new__(kind)
     names = [field.name for field in dataclasses.fields(value) if hasattr(value, field.name)]
-    for name, item in {**getattr(value, "__dict__", {}), **dict(zip(names, new, strict=True))}.items():
+    for name, item in {
+        **getattr(value, "__dict__", {}),
+        **dict(zip(names, new, strict=True)),
+    }.items():
         object.__setattr__(copy, name, item)
     return copy

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _SAY_EVERY_S: Final = 30.0
 
 
-class _Selector(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
+class _Selector(selectors.DefaultSelector):
     """Tells the loop what is ready; instead of waiting for a timer it moves the loop's clock."""
 
     loop: Loop
@@ -35,7 +35,7 @@ class _Selector(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
             return ready
         if not self.loop.waits_for_outside():
             if timeout is None:
-                self.loop.stop()  # nothing is ready and nothing will be: who runs the loop finds out
+                self.loop.stop()  # nothing is ready, nothing will be: who runs the loop finds out
             else:
                 self.loop.advance(timeout)
             return []
@@ -72,7 +72,9 @@ class Loop(asyncio.SelectorEventLoop):
         """True if a thread or a socket can make something ready."""
         return self._threads > 0 or len(self._files.get_map()) > self._own_files
 
-    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.Handle:
         """As any loop's; while a task is being started, its first step is caught instead."""
         if self._captured is not None:
             handle = asyncio.Handle(callback, args, self, context)
@@ -80,7 +82,9 @@ class Loop(asyncio.SelectorEventLoop):
             return handle
         return super().call_soon(callback, *args, context=context)
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Any, *args: Any
+    ) -> asyncio.Future[Any]:
         """As any loop's; the loop knows that it has to wait for the thread."""
         future = super().run_in_executor(executor, func, *args)
         self._threads += 1
@@ -154,4 +158,4 @@ def stepped(
             send = coroutine.send
         except BaseException as error:  # noqa: BLE001  (what was thrown in is handed on)
             argument = error
-            send = coroutine.throw  # type: ignore[assignment]
+            send = coroutine.throw

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections import OrderedDict
 from typing import Any
 
 from fed import errors
@@ -72,12 +73,7 @@ class Crossing:
             form = form.form
         if not self._checks:
             return form
-        value = self._crossed(obj, form)
-        if type(value) is seal.array_type():
-            from fed.codec import arrays
-
-            return arrays.freeze(value)
-        return value
+        return _marked(self._crossed(obj, form))
 
     def _crossed(self, obj: Any, form: Any) -> Any:
         kind = type(form)
@@ -98,9 +94,7 @@ class Crossing:
             return seal.opened(form)
         if kind is seal.array_type():
             return self._array(obj, form)
-        return types.cross(
-            seal.opened(form), types=self._types, party=obj.party, call=obj.number
-        )
+        return types.cross(seal.opened(form), types=self._types, party=obj.party, call=obj.number)
 
     def _array(self, obj: Any, array: Any) -> Any:
         # Sealed arrays are read-only for good, so those that look the same after encoding and
@@ -108,6 +102,26 @@ class Crossing:
         if seal.is_plain(array):
             return array
         return types.cross(array, types=self._types, party=obj.party, call=obj.number)
+
+
+def _marked(value: Any) -> Any:
+    """The value with its sealed arrays marked as frozen.
+
+    A script often passes what it got on to the next calls: marked arrays need no copy there.
+    """
+    kind = type(value)
+    if kind is seal.array_type():
+        from fed.codec import arrays
+
+        return arrays.freeze(value) if not value.flags.writeable else value
+    if kind is dict or kind is OrderedDict:
+        for key, item in value.items():
+            value[key] = _marked(item)
+    elif kind is list:
+        value[:] = [_marked(item) for item in value]
+    elif kind is tuple:
+        return tuple([_marked(item) for item in value])
+    return value
 
 
 def remote_error(

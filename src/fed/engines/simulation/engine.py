@@ -111,7 +111,7 @@ class SimulationEngine:
             "_failed": self._method_failed,
         }
 
-    # -- who may call, and with what ----------------------------------------------------------------
+    # -- who may call, and with what -------------------------------------------------------------
 
     def _enter(self, verb: str) -> None:
         """Refuse a verb in another thread, inside a body or after the end."""
@@ -161,7 +161,7 @@ class SimulationEngine:
             self.parties_seen += 1
         return place
 
-    # -- calls --------------------------------------------------------------------------------------
+    # -- calls -----------------------------------------------------------------------------------
 
     def submit(self, call: calls.Call) -> Any:
         """Run the call now; see `fed.model.engine.Engine.submit`."""
@@ -232,8 +232,8 @@ class SimulationEngine:
     def _new_results(self, call: calls.Call, count: int) -> list[results.Result]:
         made = []
         for index in range(count):
-            result = object.__new__(self._result if count == 1 else self._indexed)
-            result.party = call.party  # type: ignore[assignment]
+            result: Any = object.__new__(self._result if count == 1 else self._indexed)
+            result.party = call.party
             result.number = call.number
             result.sent = None
             result.value = None
@@ -246,7 +246,7 @@ class SimulationEngine:
         """True if an actor can be created the short way: nothing to read, copy or wait for."""
         if not self._is_hot or self._idle is not None or call.kwargs:
             return False
-        return all([type(value) in seal.ATOMS for value in call.args])
+        return all(type(value) in seal.ATOMS for value in call.args)
 
     def _create_simply(self, call: calls.Call) -> methods.Handle:
         """Create an actor from atoms; the general way does the same in three times the time."""
@@ -254,7 +254,7 @@ class SimulationEngine:
         place = self.place(party)
         known = self._classes.get(cls) or self._class(cls)
         call.ordinal = ordinal = known.ordinals.next(place)
-        handle = object.__new__(known.later if ordinal else known.first)
+        handle: Any = object.__new__(known.later if ordinal else known.first)
         shape = self._shapes.get((ledger.CREATE, call.name, 1))
         call.number = self.ledger.add(
             shape or self._plain_shape(ledger.CREATE, call.name, 1), party
@@ -267,10 +267,10 @@ class SimulationEngine:
         try:
             handle._fed_obj = cls(*call.args)
             self.running = None
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  (it becomes the outcome)
             self.running = None
             self._failed(call, [], self._outcomes.raised(call, error))
-        return handle
+        return handle  # type: ignore[no-any-return]
 
     def _class(self, cls: type) -> methods.Known:
         known = self._classes.get(cls)
@@ -280,7 +280,7 @@ class SimulationEngine:
 
     def _create(self, call: calls.Call, found: list[objects.FedObject[Any]]) -> Any:
         known = self._class(call.target)
-        handle = object.__new__(known.later if call.ordinal else known.first)
+        handle: Any = object.__new__(known.later if call.ordinal else known.first)
         handle._fed_obj = None
         handle._fed_party = call.party
         if call.ordinal:
@@ -304,7 +304,7 @@ class SimulationEngine:
             if behind is not None and not behind.future.done():
                 waits.append(behind)
         for obj in found:
-            form = obj.value  # type: ignore[attr-defined]
+            form = obj.value
             if type(form) is results.Pending and not self._settled(form):
                 waits.append(form)
         if waits:
@@ -339,7 +339,7 @@ class SimulationEngine:
                 value = function(*args, **kwargs)
             else:
                 value = self.guard.invoke(call, function, args, kwargs)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  (it becomes the outcome)
             self.running = self._idle
             self._failed(call, made, self._outcomes.raised(call, error))
             return
@@ -438,7 +438,7 @@ class SimulationEngine:
             try:
                 form = seal.snapshot(item, root=f"result[{index}]") if self._isolates else item
                 made[index].value = self.store.keep(form)
-            except errors.FedError as error:  # noqa: PERF203
+            except errors.FedError as error:
                 made[index].value = self._outcomes.failure(call, error, index)
 
     def _failed(
@@ -450,7 +450,7 @@ class SimulationEngine:
         if call.kind is ledger.CREATE:
             self._outcomes.gone.setdefault(_actor(call), failure)  # type: ignore[arg-type]
 
-    # -- the short way of methods (see methods.py) ----------------------------------------------------
+    # -- the short way of methods (see methods.py) -----------------------------------------------
 
     def _method_failed(self, method: methods.Method, number: int, error: BaseException) -> Any:
         """The result of a call on the short way that raised, in its body or while it was sealed."""
@@ -487,7 +487,7 @@ class SimulationEngine:
         except errors.ValueRefusedError:
             return NOTHING
 
-    # -- coroutines and what waits for them -------------------------------------------------------------
+    # -- coroutines and what waits for them ------------------------------------------------------
 
     def _start(self, call: calls.Call, coroutine: Any, made: list[results.Result]) -> None:
         """Drive a coroutine to its first suspension; it goes on in `_settled`."""
@@ -584,7 +584,7 @@ class SimulationEngine:
             if type(form) is results.Pending and not self._settled(form):
                 raise errors.DeadlockError(calls=list(self._waiting.calls.values()))
 
-    # -- the other verbs --------------------------------------------------------------------------------
+    # -- the other verbs -------------------------------------------------------------------------
 
     def get(self, x: Any, *, timeout: float | None, parties: Sequence[str] | None) -> Any:
         """The value of `x`; see `fed.model.engine.Engine.get`."""
@@ -693,8 +693,8 @@ class SimulationEngine:
             length += 1
             self._settle((obj,))
             value: Any = NOTHING
-            if type(obj.value) is results.Failure:  # type: ignore[attr-defined]
-                failed.append(((obj.number, obj.index), obj.value))  # type: ignore[attr-defined]
+            if type(obj.value) is results.Failure:
+                failed.append(((obj.number, obj.index), obj.value))
             else:
                 try:
                     value = self._crossing.read(obj, party, place)
@@ -746,7 +746,7 @@ class SimulationEngine:
         value: Any = None
         try:
             value = fold.result()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  (it becomes the outcome)
             self.running = self._idle
             result.value = self._outcomes.raised(call, error)
             return result
@@ -797,7 +797,7 @@ class SimulationEngine:
         """Remember how far the script is, for whoever shows it."""
         self.progressed = (done, total)
 
-    # -- the end ------------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------
 
     def summary(self) -> report.Summary:
         """What the session did so far."""

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _BUDGET_SHARE: Final = 0.5
 
 
-def engine(
-    settings: table.Settings, *, script_folder: Path | None
-) -> simulation.SimulationEngine:
+def engine(settings: table.Settings, *, script_folder: Path | None) -> simulation.SimulationEngine:
     """The engine of one session; the calling thread is the one that may make calls."""
     user_types = types.UserTypes(
         settings.codec_modules, str(script_folder) if script_folder is not None else None

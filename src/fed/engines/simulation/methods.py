@@ -39,7 +39,11 @@ class Method(remote.ActorMethod):
 
     __slots__ = ("index", "obj", "party", "place")
 
-    ordinal = 0
+    index: int
+    obj: Any
+    party: str
+    place: int
+    ordinal: int = 0
 
     engine: simulation.SimulationEngine
     owner: type
@@ -77,13 +81,15 @@ class Handle(remote.ActorHandle):
 
     __slots__ = ("_fed_obj", "_fed_party")
 
+    _fed_obj: Any
+    _fed_party: str
     _fed_classes: dict[str, type[Method]]
     _fed_engine: simulation.SimulationEngine
     _fed_ordinal = 0
 
     def _fed_method(self, name: str) -> Method:
         cls = self._fed_classes[name]
-        method = cls.__new__(cls)
+        method: Any = cls.__new__(cls)
         method.obj = self._fed_obj
         method.party = self._fed_party
         method.place = self._fed_engine.place(self._fed_party)
@@ -91,7 +97,7 @@ class Handle(remote.ActorHandle):
         if self._fed_ordinal:
             method.ordinal = self._fed_ordinal
         object.__setattr__(self, name, method)
-        return method
+        return method  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<actor {self._fed_class.__qualname__} {self._fed_ordinal} of {self._fed_party}>"
@@ -176,10 +182,13 @@ def _method_class(
 
 def _fit(method: str, names: list[str]) -> bool:
     """True if the names can stand in a compiled function beside its own."""
-    return all(
-        name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
-        for name in (method, *names)
-    ) and "self" not in names
+    return (
+        all(
+            name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
+            for name in (method, *names)
+        )
+        and "self" not in names
+    )
 
 
 _HEAD: Final = """\
@@ -254,9 +263,7 @@ def _compiled(
     `ordinal` is the expression for the actor's ordinal.
     """
     arguments = "".join(f"{name}, " for name in names)
-    lines = [
-        _HEAD.format(parameters="".join(f", {name}" for name in names), arguments=arguments)
-    ]
+    lines = [_HEAD.format(parameters="".join(f", {name}" for name in names), arguments=arguments)]
     many = len(names) > 1
     if many:
         lines.append("    _mask = 0\n    _numbers = ()\n")

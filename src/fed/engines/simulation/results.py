@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 
 class Result(objects.FedObject[Any]):
-    """A fed object of one session; each engine derives its own class, so a look at the type tells
-    whether an object is this session's.
+    """A fed object of one session.
+
+    Each engine derives its own class, so a look at the type tells whether an object is its own.
 
     Attributes:
         value: an atom, a read-only array, `seal.Tree`, `seal.Pickled`, `Held`, `Failure`,
@@ -26,7 +27,7 @@ class Result(objects.FedObject[Any]):
     __slots__ = ("sent", "value")
 
     value: Any
-    sent: None | int | traffic.Sent
+    sent: int | traffic.Sent | None
 
 
 class Failure:

@@ -71,7 +71,9 @@ class Store:
                 raise errors.SpillError(
                     size_bytes=size,
                     reason=str(error),
-                    site=sites.text(max(self._by_place, key=self._by_place.__getitem__, default=place)),
+                    site=sites.text(
+                        max(self._by_place, key=self._by_place.__getitem__, default=place)
+                    ),
                 ) from error
             self.spilled_bytes += size
             return results.Held(form, 0, place, self)
@@ -101,7 +103,9 @@ class Store:
 
 
 def _in_words(size_bytes: int) -> str:
-    return f"{size_bytes / 2**30:.2f} GiB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:.1f} MiB"
+    return (
+        f"{size_bytes / 2**30:.2f} GiB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:.1f} MiB"
+    )
 
 
 def _mapped(form: Any, spill: Spill) -> Any:
@@ -154,18 +158,19 @@ class Spill:
         """
         import numpy as np
 
-        order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        order: Any = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
         flat = np.ravel(array, order=order).view(np.uint8)
         segment = self._segment(flat.nbytes)
         start = segment.end
         done = 0
         while done < flat.nbytes:
-            done += os.pwrite(segment.file.fileno(), memoryview(flat)[done:], start + done)
+            done += os.pwrite(segment.file.fileno(), memoryview(flat.data)[done:], start + done)
         segment.end = -(-(start + flat.nbytes) // _ALIGNMENT) * _ALIGNMENT
         segment.values += 1
         memory = memoryview(segment.map)[start : start + flat.nbytes]
         weakref.finalize(memory, self._released, segment).atexit = False
-        return np.frombuffer(memory, dtype=array.dtype).reshape(array.shape, order=order)
+        spilled: numpy.ndarray[Any, Any] = np.frombuffer(memory, dtype=array.dtype)
+        return spilled.reshape(array.shape, order=order)
 
     def _segment(self, size_bytes: int) -> _Segment:
         segment = self._open
