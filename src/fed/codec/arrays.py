@@ -336,12 +336,14 @@ def shape_of(lengths: Any) -> tuple[int, ...]:
     """
     if type(lengths) is not list or len(lengths) > _DIMENSIONS:
         raise ValueError("a shape is malformed")
-    if not all(type(length) is int and 0 <= length < 1 << 62 for length in lengths):
+    if lengths and (set(map(type, lengths)) != _JUST_INT or min(lengths) < 0):
         raise ValueError("a shape is malformed")
-    if math.prod(length or 1 for length in lengths) >= 1 << 62:
+    if math.prod(filter(None, lengths)) >= 1 << 62:
         raise ValueError("a shape is too large")
     return tuple(lengths)
 
+
+_JUST_INT = {int}
 
 #: The most dimensions that every supported numpy can hold.
 _DIMENSIONS = 32

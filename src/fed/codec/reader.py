@@ -507,6 +507,7 @@ def _need(library: str) -> None:
         raise MalformedError(f"it needs {library}, which isn't installed at this party")
 
 
+@functools.cache
 def _arrays() -> Any:
     from fed.codec import arrays
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import gc
+import itertools
 import os
 import sys
 import uuid
@@ -368,9 +370,28 @@ def _cross_uuid(value: uuid.UUID, types: UserTypes, depth: int) -> uuid.UUID:
 def _cross_list(value: list[Any], types: UserTypes, depth: int) -> list[Any]:
     if depth >= DEPTH_LIMIT:
         raise too_deep(value)
-    if SCALARS.issuperset(map(type, value)):
+    kinds = set(map(type, value))
+    if kinds <= SCALARS:
         return value.copy()
+    if len(kinds) == 1 and depth + 1 < DEPTH_LIMIT:
+        rows = _flat_rows(value)
+        if rows is not None:
+            return rows
     return _cross_items(value, types, depth)
+
+
+def _flat_rows(value: list[Any]) -> list[Any] | None:
+    """The copy of a list of flat dicts, or of flat tuples, made at C speed; else None."""
+    kind = type(value[0])
+    if kind is tuple:
+        flat = SCALARS.issuperset(map(type, itertools.chain.from_iterable(value)))
+        return value.copy() if flat else None
+    if kind is dict:
+        # A dict all of whose keys are exact str objects shows the collector its values alone.
+        items = gc.get_referents(*value)
+        if len(items) == sum(map(len, value)) and SCALARS.issuperset(map(type, items)):
+            return list(map(dict.copy, value))
+    return None
 
 
 def _cross_items(value: Sequence[Any], types: UserTypes, depth: int) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import gc
 import struct
 import sys
@@ -204,7 +205,7 @@ def _plain_items(value: Any, levels: int, most: int) -> int:
     """The number of keys, values and elements below a list or dict; -1 if it isn't plain.
 
     One pass per level and no Python code per element: all containers of a level are opened at
-    once. Gives up (-1) below `levels` levels and above `most` items.
+    once. Gives up below `levels` levels (-1) and above `most` items (with more than that).
     """
     count = 0
     level: list[Any] = [value]
@@ -229,7 +230,7 @@ def _plain_items(value: Any, levels: int, most: int) -> int:
             items = items + values if items else values
             count += 2 * entries
         if count > most:
-            return -1
+            return count
         kinds = set(map(type, items))
         if not kinds <= _PLAIN:
             return -1
@@ -384,9 +385,16 @@ def _write_uuid(w: Writer, value: uuid.UUID, depth: int) -> Any:
     return Ext(Tag.UUID, value.bytes)
 
 
-def _write_array(w: Writer, value: Any, depth: int) -> Any:
+@functools.cache
+def _arrays() -> Any:
+    """Numpy's part of the codec, loaded once numpy is."""
     from fed.codec import arrays
 
+    return arrays
+
+
+def _write_array(w: Writer, value: Any, depth: int) -> Any:
+    arrays = _arrays()
     arrays.check(value)
     spec = arrays.spec_of(value.dtype)
     order = int(arrays.is_fortran(value))
@@ -399,8 +407,7 @@ def _write_array(w: Writer, value: Any, depth: int) -> Any:
 
 
 def _write_numpy_scalar(w: Writer, value: Any, depth: int) -> Any:
-    from fed.codec import arrays
-
+    arrays = _arrays()
     arrays.check(value)
     spec, data = arrays.scalar_parts(value)
     return Ext(Tag.NUMPY_SCALAR, _encode((spec, Ext(Tag.BYTES, data))))
@@ -467,8 +474,7 @@ def _library_handler(cls: type) -> _Handler | None:
     if package not in sys.modules:
         return None
     if package == "numpy":
-        from fed.codec import arrays
-
+        arrays = _arrays()
         return _write_array if arrays.is_array_type(cls) else _write_numpy_scalar
     if package in ("pandas", "pyarrow"):
         from fed.codec import frames

@@ -39,7 +39,7 @@ def frame() -> Any:
             "t": pandas.date_range("2020", periods=3, tz="UTC"),
             "b": [True, False, True],
             "o": [None, None, None],
-            "l": [[1], [], [2, 3]],
+            "l": [[1], [4], [2, 3]],
             "d": [datetime.date(2020, 1, 1)] * 3,
         },
         index=pandas.Index([5, 6, 7], name="id"),

@@ -101,6 +101,36 @@ def test_flat_containers_are_fresh() -> None:
         assert made is not value
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"a": 1}, {"b": None, "c": 2.5}, {}],
+        [{1: 2}, {"x": 3}],
+        [{Color.RED: 1}],
+        [{"a": [1]}],
+        [(1, "a"), ()],
+        [(1, [2])],
+        [{}, ()],
+    ],
+    ids=repr,
+)
+def test_rows_are_fresh(value: list[Any]) -> None:
+    made = cross(value)
+    assert made == value
+    assert list(map(type, made)) == list(map(type, value))
+    assert made is not value
+    for old, new in zip(value, made, strict=True):
+        assert old is not new or type(old) is tuple
+        if type(old) is dict and "a" in old and type(old["a"]) is list:
+            assert old["a"] is not new["a"]
+
+
+def test_rows_with_keys_that_may_not_cross_are_refused() -> None:
+    assert refused([{"a": 1}, {Text("b"): 1}]).path == "result[1].keys(){element}"
+    assert refused([{"a": 1}, {"b": object()}]).path == 'result[1]["b"]'
+    assert refused([(1,), (object(),)]).path == "result[1][0]"
+
+
 def test_an_ordered_dict_loses_its_attributes() -> None:
     value = collections.OrderedDict(a=1)
     value._metadata = "x"  # type: ignore[attr-defined]
