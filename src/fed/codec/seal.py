@@ -39,9 +39,9 @@ ATOMS: Final[set[type]] = {
 _CONTIGUOUS: Final = 0x1 | 0x2
 _OWNS_DATA: Final = 0x4
 
-#: Copies of classes and functions -> the original that each stands for. An engine that gives parties
-#: copies of their own notes them here: pickles name the original, so that a value is the same
-#: whoever made it.
+#: Copies of classes and functions -> the original that each stands for. An engine that gives
+#: parties copies of their own notes them here: pickles name the original, so that a value is the
+#: same whoever made it.
 originals: Final[weakref.WeakKeyDictionary[Any, Any]] = weakref.WeakKeyDictionary()
 
 _getrefcount = sys.getrefcount

@@ -11,13 +11,12 @@ from __future__ import annotations
 import abc
 import builtins
 import collections
-import copyreg
+import contextlib
 import datetime
 import decimal
 import dis
 import enum
 import functools
-import itertools
 import logging
 import sys
 import types
@@ -60,7 +59,7 @@ _SHARED: Final[tuple[type, ...]] = (
     remote.ActorMethod, remote.MethodCall,
 )  # fmt: skip
 
-_METACLASSES: Final = (type, abc.ABCMeta, type(typing.Protocol))
+_METACLASSES: Final[tuple[Any, ...]] = (type, abc.ABCMeta, type(typing.Protocol))
 
 #: Attributes of a class that belong to the class object itself.
 _OWN_TO_CLASS: Final = frozenset(
@@ -142,6 +141,8 @@ class _Module(types.ModuleType):
 
     __slots__ = ("_fed_fill",)
 
+    _fed_fill: Callable[[str], bool]
+
     def __getattr__(self, name: str) -> Any:
         fill = types.ModuleType.__getattribute__(self, "_fed_fill")
         if not fill(name):
@@ -150,13 +151,9 @@ class _Module(types.ModuleType):
 
 
 class World:
-    """The copies of one party.
+    """The copies of one party."""
 
-    Attributes:
-        is_incomplete: True while copied code names globals that no module has yet.
-    """
-
-    __slots__ = ("_missing", "_modules", "_source", "_todo", "_copies")
+    __slots__ = ("_copies", "_missing", "_modules", "_source", "_todo")
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -167,6 +164,7 @@ class World:
 
     @property
     def is_incomplete(self) -> bool:
+        """True while copied code names globals that no module has yet."""
         return bool(self._missing)
 
     def complete(self) -> None:
@@ -225,7 +223,7 @@ class World:
                     self._finish()
                 return found
 
-            module._fed_fill = fill  # type: ignore[misc]
+            module._fed_fill = fill
         return module
 
     def _fill(self, space: dict[str, Any], module: _Module, name: str) -> None:
@@ -308,8 +306,8 @@ class World:
         return self._remember(item, type(item)(self._copy(item.__func__)))
 
     def _property(self, item: property) -> Any:
-        parts = [None if f is None else self._copy(f) for f in (item.fget, item.fset, item.fdel)]
-        return self._remember(item, type(item)(*parts, item.__doc__))
+        get, put, delete = map(self._copy, (item.fget, item.fset, item.fdel))
+        return self._remember(item, property(get, put, delete, item.__doc__))
 
     def _cached_property(self, item: functools.cached_property[Any]) -> Any:
         made = type(item)(self._copy(item.func))
@@ -341,7 +339,7 @@ class World:
             own_meta = self._copy(meta)
             if own_meta is meta or not all(
                 base in _METACLASSES or self._source.code.covers(base.__module__)
-                for base in meta.__mro__
+                for base in type.mro(meta)
                 if base is not object
             ):
                 self._source.note_shared(item, f"its metaclass {meta.__qualname__} is a library's")
@@ -362,7 +360,7 @@ class World:
                     continue
                 is_dunder = name.startswith("__") and name.endswith("__")
                 if not is_dunder or isinstance(value, _ROUTINES):
-                    value = self._copy(value)  # noqa: PLW2901
+                    value = self._copy(value)
                 type.__setattr__(made, name, value)
 
         self._todo.append(rest)
@@ -482,7 +480,8 @@ class World:
             seen.add(id(value))
             return self._received_container(kind, value, seen)
         if kind is types.FunctionType or issubclass(kind, type):
-            return self._copy(value) if id(value) in self._copies else value
+            # One that a name leads to came by reference, and stands for the party's own.
+            return value if "<" in value.__qualname__ else self._copy(value)
         if issubclass(kind, enum.Enum) or not self._source.code.covers(kind.__module__):
             if isinstance(value, dict | list | collections.deque):
                 seen.add(id(value))
@@ -496,14 +495,28 @@ class World:
         if issubclass(kind, tuple):
             return tuple.__new__(own, [self._received(item, seen) for item in value])
         self._receive_attributes(value, seen)
-        try:
-            _set_class(value, own)
-        except TypeError as error:
-            self._source.note_shared(kind, error)
-            return value
         if isinstance(value, dict | list):
             self._receive_items(value, seen)
+        try:
+            _set_class(value, own)
+        except TypeError:  # classes with slots whose bases are copies too
+            return self._moved(value, own)
         return value
+
+    def _moved(self, value: Any, own: type) -> Any:
+        """A new instance of the party's own class with the attributes of `value`."""
+        try:
+            made: Any = object.__new__(own)
+        except TypeError as error:
+            self._source.note_shared(value, error)
+            return value
+        if hasattr(value, "__dict__"):
+            made.__dict__.update(value.__dict__)
+        for base, own_base in zip(type(value).__mro__, own.__mro__, strict=True):
+            for name, slot in _slots(base):
+                with contextlib.suppress(AttributeError):  # never set
+                    vars(own_base)[name].__set__(made, slot.__get__(value))
+        return made
 
     def _received_container(self, kind: type, value: Any, seen: set[int]) -> Any:
         if kind is list:
@@ -524,8 +537,7 @@ class World:
             return key
         if type(key) is tuple or type(key) is frozenset:
             return type(key)(map(self._key, key))
-        is_user = self._source.code.covers(type(key).__module__)
-        return self._object(key) if is_user and not isinstance(key, enum.Enum | type) else key
+        return self._received(seal.opened(seal.snapshot(key)), set())
 
     def _receive_items(self, value: Any, seen: set[int]) -> None:
         for place, item in value.items() if isinstance(value, dict) else enumerate(value):
@@ -537,23 +549,22 @@ class World:
         if type(held) is dict:
             self._receive_items(held, seen)
         for base in type(value).__mro__:
-            for name, slot in vars(base).items():
-                if isinstance(slot, types.MemberDescriptorType) and name != "__dict__":
-                    try:
-                        item = slot.__get__(value)
-                    except AttributeError:
-                        continue
-                    if type(item) not in seal.ATOMS:
-                        made = self._received(item, seen)
-                        if made is not item:
-                            slot.__set__(value, made)
+            for _, slot in _slots(base):
+                try:
+                    item = slot.__get__(value)
+                except AttributeError:  # never set
+                    continue
+                made = self._received(item, seen)
+                if made is not item:
+                    slot.__set__(value, made)
 
     @staticmethod
     def give_class(error: BaseException) -> None:
         """Give an exception that leaves a body the class that the script knows."""
         original = seal.originals.get(type(error))
         if original is not None:
-            error.__class__ = original
+            with contextlib.suppress(TypeError):  # of another layout: it stays the party's own
+                error.__class__ = original
 
 
 def _skeleton(item: type, meta: type, bases: tuple[type, ...]) -> type:
@@ -582,10 +593,22 @@ def _skeleton(item: type, meta: type, bases: tuple[type, ...]) -> type:
     try:
         if issubclass(meta, abc.ABCMeta):
             return abc.ABCMeta.__new__(meta, item.__name__, bases, space)
-        return type.__new__(meta, item.__name__, bases, space)
+        made: Any = type.__new__(meta, item.__name__, bases, space)
+        return made  # type: ignore[no-any-return]
     finally:
         for base, hook in hooks:
             type.__setattr__(base, "__init_subclass__", hook)
+
+
+def _slots(cls: type) -> list[tuple[str, Any]]:
+    """The slots that a class of the user's defines itself."""
+    if "__slots__" not in vars(cls):
+        return []
+    return [
+        (name, value)
+        for name, value in vars(cls).items()
+        if isinstance(value, types.MemberDescriptorType)
+    ]
 
 
 def _contents(cell: types.CellType) -> Any:
@@ -643,5 +666,5 @@ def _way(kind: type) -> _Way:
     return way
 
 
-#: `Py_TPFLAGS_HEAPTYPE`: set for classes made by a `class` statement; those are not remembered here.
+#: `Py_TPFLAGS_HEAPTYPE`: set for classes of a `class` statement, which may go again.
 _HEAP_TYPE: Final = 1 << 9

@@ -143,7 +143,7 @@ class Looks:
             (name, value)
             for base in kind.__mro__
             for name, value in vars(base).items()
-            if isinstance(value, types.MemberDescriptorType)
+            if isinstance(value, types.MemberDescriptorType) and name != "__dict__"
         ]
         is_library = not self.code.covers(kind.__module__)
 
@@ -325,8 +325,8 @@ class Fingerprint:
             self._nodes.append(node)
             held = node.held
             self._left -= len(held) + 1
-            if unseen is not None and len(held) >= LONG and hasattr(item, "__len__"):
-                unseen(label(node), len(item))
+            if unseen is not None and _size(item) > LONG:
+                unseen(label(node), _size(item))
             if node.value or looks.blind.issuperset(map(type, held)):
                 continue
             if self._left < 0:
@@ -362,7 +362,7 @@ class Fingerprint:
                 return
             for place, (old, new) in enumerate(zip(node.held, held, strict=True)):
                 if not self._same(old, new, 0):
-                    yield label(node, place) if len(held) <= LONG else label(node)
+                    yield label(node, place) if _size(node.item) <= LONG else label(node)
                     return
             return
         before = dict(zip(node.names, node.held, strict=False))
@@ -564,6 +564,13 @@ def _tensor(item: Any) -> State | None:
         return None, [array_digest(np.from_dlpack(lent))], True
     except (TypeError, ValueError, RuntimeError, BufferError):  # on a device, or of another kind
         return None
+
+
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset, collections.deque)
+
+
+def _size(item: Any) -> int:
+    return len(item) if isinstance(item, _CONTAINERS) else 0
 
 
 def _length(size: int) -> tuple[str, ...]:

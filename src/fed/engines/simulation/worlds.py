@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.random
 
 from fed.engines.simulation import copies, usercode
 
@@ -81,6 +82,10 @@ class Worlds:
             self._running = outer
 
 
+#: Its functions that exchange the generator are not in the stubs.
+_random: Any = numpy.random
+
+
 def _key(seed: int, party: str, name: str) -> bytes:
     """The start of a party's global generator: SHA-256 of seed, party and library."""
     return hashlib.sha256("\0".join((str(seed), party, name)).encode()).digest()
@@ -109,7 +114,7 @@ class PythonRandom:
         """Keep the party's state if it was used, and put the script's back."""
         state = random.getstate()
         if state != self._entered:
-            self._states[party] = (state[0], array.array("L", state[1]), state[2])
+            self._states[party] = (state[0], array.array("I", state[1]), state[2])
         random.setstate(self._script)
 
 
@@ -135,35 +140,35 @@ class NumpyRandom:
 
     def enter(self, party: str) -> None:
         """Put the party's generator in place of the script's."""
-        script = self._script = np.random.get_bit_generator()
+        script = self._script = _random.get_bit_generator()
         # To read the whole state costs more than all else here; without it only the deviate that
         # was kept back would be lost, and there is none if the generator has not moved since.
-        if type(script) is not np.random.MT19937 or _memory(script) != self._known:
-            state = np.random.get_state(legacy=False)
+        if type(script) is not _random.MT19937 or _memory(script) != self._known:
+            state = _random.get_state(legacy=False)
             self._script_state = state if state.get("has_gauss") else None
-            is_plain = type(script) is np.random.MT19937 and self._script_state is None
+            is_plain = type(script) is _random.MT19937 and self._script_state is None
             self._known = _memory(script) if is_plain else None
         own = self._generators.get(party)
         if own is None:
-            own = self._fresh = self._fresh or np.random.MT19937(0)
-            np.random.set_bit_generator(own)
+            own = self._fresh = self._fresh or _random.MT19937(0)
+            _random.set_bit_generator(own)
             words = np.frombuffer(_key(self._seed, party, "numpy"), np.uint32)
-            np.random.seed(words)
+            _random.seed(words)
         else:
-            np.random.set_bit_generator(own)
+            _random.set_bit_generator(own)
         self._entered = _memory(own)
 
     def leave(self, party: str) -> None:
         """Keep the party's generator if it was used, and put the script's back."""
-        own = np.random.get_bit_generator()
+        own = _random.get_bit_generator()
         if own is not self._fresh:
             self._generators[party] = own
         elif _memory(own) != self._entered:
             self._generators[party] = own
             self._fresh = None
-        np.random.set_bit_generator(self._script)
+        _random.set_bit_generator(self._script)
         if self._script_state is not None:
-            np.random.set_state(self._script_state)
+            _random.set_state(self._script_state)
 
 
 def _memory(generator: Any) -> bytes:
