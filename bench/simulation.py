@@ -111,7 +111,7 @@ def _round(what: str, parties: int, value: Any, method: str) -> None:
             "plain": lambda: [call(value) for call in bound],
             "sealed": lambda: [call.remote(sent) for call in remotes],
         },
-        rounds=7,
+        rounds=12,
     )
     timing.report(
         f"round: {what}",

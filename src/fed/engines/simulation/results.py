@@ -94,9 +94,7 @@ class Held:
 
     __slots__ = ("_store", "form", "place", "size_bytes")
 
-    def __init__(
-        self, form: Any, size_bytes: int, place: sites.Place | None, store: store.Store
-    ) -> None:
+    def __init__(self, form: Any, size_bytes: int, place: sites.Place, store: store.Store) -> None:
         self.form = form
         self.size_bytes = size_bytes
         self.place = place

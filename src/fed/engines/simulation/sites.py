@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import sys
 from types import CodeType, FrameType
-from typing import Final
+from typing import Final, NamedTuple
 
-#: A place in the program: a code object and an instruction in it. Cheap to take, and turned into
-#: `file:line` only when somebody reads it.
-Place = tuple[CodeType, int]
+
+class Place(NamedTuple):
+    """A place in the program: cheap to take, and turned into `file:line` only if somebody reads it.
+
+    It is compared by the identity of its code: a code object's own hash looks at all that is in it.
+
+    Attributes:
+        code_id: `id` of the code object, which whoever keeps places has to keep alive.
+        instruction: offset in its byte code.
+    """
+
+    code_id: int
+    instruction: int
+
 
 NOWHERE: Final = "<unknown>"
 
@@ -23,10 +34,20 @@ def _caller() -> FrameType | None:
     return None
 
 
-def place() -> Place | None:
-    """The innermost place outside this package in the present call stack."""
+def place(codes: dict[int, CodeType]) -> Place:
+    """The innermost place outside this package in the present call stack.
+
+    Args:
+        codes: takes in the place's code object, by its id.
+    """
     frame = _caller()
-    return None if frame is None else (frame.f_code, frame.f_lasti)
+    if frame is None:
+        return Place(0, 0)
+    code = frame.f_code
+    code_id = id(code)
+    if code_id not in codes:
+        codes[code_id] = code
+    return Place(code_id, frame.f_lasti)
 
 
 def here() -> str:
@@ -35,12 +56,12 @@ def here() -> str:
     return NOWHERE if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def text(where: Place | None) -> str:
+def text(where: Place, codes: dict[int, CodeType]) -> str:
     """`file:line` of a place taken earlier."""
-    if where is None:
+    code = codes.get(where.code_id)
+    if code is None:
         return NOWHERE
-    code, instruction = where
     for start, end, line in code.co_lines():
-        if start <= instruction < end and line is not None:
+        if start <= where.instruction < end and line is not None:
             return f"{code.co_filename}:{line}"
     return f"{code.co_filename}:{code.co_firstlineno}"

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import weakref
 from collections import OrderedDict
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 from fed import errors
@@ -50,8 +51,9 @@ class Store:
         self.spilled_bytes = 0
         self._budget_bytes = budget_bytes
         self._spill = Spill(folder=folder, quota_bytes=quota_bytes)
-        self._by_place: dict[sites.Place | None, int] = {}
-        self._warned: set[sites.Place | None] = set()
+        self._codes: dict[int, CodeType] = {}
+        self._by_place: dict[sites.Place, int] = {}
+        self._warned: set[sites.Place] = set()
 
     def keep(self, form: Any) -> Any:
         """The sealed form as a fed object shall hold it: large ones in a `Held`.
@@ -62,7 +64,7 @@ class Store:
         size: int = getattr(form, "nbytes", 0)
         if size < COUNTED_BYTES:
             return form
-        place = sites.place()
+        place = sites.place(self._codes)
         if self.live_bytes + size > self._budget_bytes:
             self._warn(place)
             try:
@@ -71,9 +73,7 @@ class Store:
                 raise errors.SpillError(
                     size_bytes=size,
                     reason=str(error),
-                    site=sites.text(
-                        max(self._by_place, key=self._by_place.__getitem__, default=place)
-                    ),
+                    site=sites.text(self._most(place), self._codes),
                 ) from error
             self.spilled_bytes += size
             return results.Held(form, 0, place, self)
@@ -87,8 +87,12 @@ class Store:
         if held.size_bytes:
             self._by_place[held.place] -= held.size_bytes
 
-    def _warn(self, place: sites.Place | None) -> None:
-        most = max(self._by_place, key=self._by_place.__getitem__, default=place)
+    def _most(self, place: sites.Place) -> sites.Place:
+        """The place whose results hold most of the memory, `place` if none holds any."""
+        return max(self._by_place, key=self._by_place.__getitem__, default=place)
+
+    def _warn(self, place: sites.Place) -> None:
+        most = self._most(place)
         if most in self._warned:
             return
         self._warned.add(most)
@@ -96,7 +100,7 @@ class Store:
             "results made at %s hold %s of the memory budget of %s; further large results go to "
             "disk. Fold them with fed.reduce and a generator, drop them earlier, or raise "
             "memory_budget_bytes",
-            sites.text(most),
+            sites.text(most, self._codes),
             _in_words(self._by_place.get(most, 0)),
             _in_words(self._budget_bytes),
         )
