@@ -42,6 +42,8 @@ def why_refused(dtype: np.dtype[Any]) -> str | None:
         return None
     if type(dtype).__module__ not in ("numpy", "numpy.dtypes"):
         return f"dtype {dtype} belongs to an extension; convert it to a numpy type"
+    if dtype.itemsize == 0:
+        return "elements without bytes don't cross"
     if dtype.hasobject:
         return "arrays of Python objects don't cross; convert it to a plain dtype or a list"
     if dtype.subdtype is not None:
@@ -390,7 +392,7 @@ def rebuilt(spec: Any, order: Any, lengths: Any, memory: memoryview | bytes) -> 
     if is_fortran(array) != (order == 1):
         raise ValueError("an array's order isn't written the standard way")
     _check_texts(array)
-    return array
+    return array if array.flags.aligned else frozen_copy(array)
 
 
 def _check_texts(array: Array) -> None:
@@ -406,11 +408,16 @@ def _check_texts(array: Array) -> None:
 
 
 def scalar_parts(value: np.generic) -> tuple[Any, bytes]:
-    """A numpy scalar as the description of its dtype and its bytes."""
+    """A numpy scalar as the description of its dtype and its bytes.
+
+    Raises:
+        ValueRefusedError: with an empty path, if scalars of its dtype may not cross.
+    """
     if type(value) is np.str_:
         return "U", str.__str__(value).encode("utf-8", "surrogatepass")
     if type(value) is np.bytes_:
         return "S", bytes(value)
+    check(value)
     array = frozen_copy(np.asarray(value))
     return spec_of(array.dtype), array.tobytes()
 

@@ -122,9 +122,11 @@ def cross(value: Any, user: types.UserTypes, depth: int) -> Any:
     Raises:
         ValueRefusedError: with an empty path, if it may not cross.
     """
+    if depth + 1 >= types.DEPTH_LIMIT:  # the list of parts is a level of its own
+        raise types.too_deep(value)
     accepted = required(user)
     data, parts = dumps(value, accepted)
-    crossed = [user.handlers[type(part)](part, user, depth + 1) for part in parts]
+    crossed = [user.handlers[type(part)](part, user, depth + 2) for part in parts]
     try:
         return loads(data, crossed, accepted)
     except ValueError as error:

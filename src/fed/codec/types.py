@@ -507,6 +507,8 @@ def taken(plan: userclass.UserClass, value: object) -> list[Any]:
 
 
 def _cross_member(value: Any, types: UserTypes, depth: int) -> Any:
+    if depth >= DEPTH_LIMIT:  # it is written as an instance with one part, its name
+        raise too_deep(value)
     return value
 
 

@@ -195,7 +195,10 @@ def _struct_plan(cls: type) -> _Plan:
         )
 
     def take(value: Any) -> list[Any]:
-        return [getattr(value, name) for name in fields]
+        try:
+            return [getattr(value, name) for name in fields]
+        except AttributeError as error:
+            raise AttributeError(error.name) from None
 
     def make(values: Sequence[Any]) -> Any:
         made = build(**dict(zip(fields, values, strict=True)))

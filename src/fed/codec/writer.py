@@ -286,11 +286,10 @@ def _write_list(w: Writer, value: list[Any], depth: int) -> Any:
         if kinds <= _PLAIN_SCALARS:
             w.enter(value, len(value), depth)
             return value
-        if kinds == _JUST_TUPLES:
+        if kinds == _JUST_TUPLES and depth + 1 < w.limits.depth:
             parts = list(chain.from_iterable(value))
             if _PLAIN_SCALARS.issuperset(map(type, parts)):
                 w.enter(value, len(value) + len(parts), depth)
-                w.enter(value, 0, depth + 1)
                 return Ext(Tag.TUPLE_LIST, _encode(value))
     if kinds <= _PLAIN and w.is_plain(value, depth):
         return value
@@ -407,9 +406,7 @@ def _write_array(w: Writer, value: Any, depth: int) -> Any:
 
 
 def _write_numpy_scalar(w: Writer, value: Any, depth: int) -> Any:
-    arrays = _arrays()
-    arrays.check(value)
-    spec, data = arrays.scalar_parts(value)
+    spec, data = _arrays().scalar_parts(value)
     return Ext(Tag.NUMPY_SCALAR, _encode((spec, Ext(Tag.BYTES, data))))
 
 

@@ -131,7 +131,8 @@ def test_spelling_of_the_dtype_is_the_standard_one() -> None:
 
 
 @pytest.mark.parametrize("value", [
-    np.array([None]), np.zeros(2, "V8"), np.zeros(2, np.longdouble), np.zeros(2, [("a", "O")]),
+    np.array([None]), np.zeros(2, "V8"), np.zeros(2, []),
+    np.zeros(2, np.longdouble), np.zeros(2, [("a", "O")]),
     np.zeros(2, [(("title", "a"), "i4")]), np.longdouble(1), np.ma.zeros(3),
     np.zeros((1, 1)).view(np.matrix),
     np.zeros(2, np.dtype({"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [0, 2]})),

@@ -100,6 +100,10 @@ MALFORMED: dict[str, tuple[Any, str]] = {
     "void array": (ext(Tag.ARRAY, ["|V8", 0, [2], ARRAY[3]]), "dtype"),
     "dtype language": (ext(Tag.ARRAY, ["i4,i4", 0, [2], ARRAY[3]]), "dtype"),
     "dtype of a huge size": (ext(Tag.ARRAY, ["|S9999999999", 0, [2], ARRAY[3]]), "can't be read"),
+    "dtype without bytes": (
+        ext(Tag.ARRAY, ["|S0", 0, [1 << 40], Ext(Tag.BYTES, b"")]),
+        "without bytes",
+    ),
     "dtype alias": (ext(Tag.ARRAY, ["=f8", 0, [2], ARRAY[3]]), "dtype"),
     "int dtype": (ext(Tag.ARRAY, [3, 0, [2], ARRAY[3]]), "dtype"),
     "negative shape": (ext(Tag.ARRAY, ["<f8", 0, [-1, -2], ARRAY[3]]), "shape"),

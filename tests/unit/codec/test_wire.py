@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,40 @@ def test_one_level_more_is_refused_by_both(kind: type) -> None:
     for refuse in (encode, crossed):
         with pytest.raises(errors.ValueRefusedError, match="too deep"):
             refuse(nested(65, kind))
+
+
+LEAVES = [
+    1, [], (), {}, set(), frozenset(), {1: 2}, collections.OrderedDict(), [(1,)], [()], (1,),
+    [{}], [{"a": 1}], values.Color.RED, values.Access.READ | values.Access.RUN, values.Key(1),
+    values.Pair(1, 2), values.Record(1), values.model(1, 2), np.zeros(2), np.zeros(1000),
+    np.float32(1), np.str_(""), 2**70, "\ud800",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=repr)
+@pytest.mark.parametrize("levels", [61, 62, 63, 64])
+def test_depth_is_the_same_for_both(leaf: Any, levels: int) -> None:
+    for around in (lambda v: [v], lambda v: (v,), lambda v: {"k": v}, lambda v: {1: v}):
+        value = leaf
+        for _ in range(levels):
+            value = around(value)
+        assert outcome(lambda v: decode(encode(v)), value) == outcome(crossed, value)
+
+
+def outcome(run: Callable[[Any], Any], value: object) -> Any:
+    """The value's shape, or the fields of its refusal."""
+    try:
+        return shape_of(run(value))
+    except errors.ValueRefusedError as error:
+        return vars(error)
+
+
+def test_arrays_in_unaligned_memory_are_aligned_by_a_copy() -> None:
+    encoded = encode(np.arange(300.0))
+    memory = memoryview(b"x" + body_of(encoded))[1:]
+    made: Any = wire.decode(encoded.header, memory, types=USER)
+    assert made.flags.aligned
+    assert shape_of(made) == shape_of(crossed(np.arange(300.0)))
 
 
 @pytest.mark.parametrize("value", [
