@@ -104,9 +104,16 @@ class Loop(asyncio.SelectorEventLoop):
             self._captured = None
         outer = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
+        # A call that had to wait starts its coroutine inside a step of the task that waited, and
+        # asyncio lets no task begin a step inside another one's.
+        around = asyncio.current_task(self)
+        if around is not None:
+            asyncio.tasks._leave_task(self, around)
         try:
             first._run()
         finally:
+            if around is not None:
+                asyncio.tasks._enter_task(self, around)
             asyncio._set_running_loop(outer)
         return task
 

@@ -536,7 +536,7 @@ class SimulationEngine:
         """Run a call when the calls that it waits for have ended.
 
         Its literals are copied now; fed objects are read when it runs. Later calls of a
-        synchronous actor wait for it.
+        synchronous actor wait for it, and those of any actor for its constructor.
         """
         try:
             args, call.kwargs = self._literals(call, lambda obj: obj)
@@ -546,7 +546,7 @@ class SimulationEngine:
             return
         pending = self._waiting.put(call, made)
         key = _actor(call)
-        if key is not None and not remote.is_async(key[0]):
+        if key is not None and (call.kind is ledger.CREATE or not remote.is_async(key[0])):
             self._waiting.lanes[key] = pending
         # From now on every call takes the general way, which looks for lanes.
         self._idle = self.running = bodies.WAITING
