@@ -124,6 +124,13 @@ def _marked(value: Any) -> Any:
     return value
 
 
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as second:  # noqa: BLE001  (a user's __str__ may raise anything)
+        return f"its text can't be made: __str__ raised {type(second).__name__}"
+
+
 def remote_error(
     error: BaseException,
     *,
@@ -137,7 +144,7 @@ def remote_error(
     """The error that stands for what a body raised; the original is chained as its cause."""
     detail = ""
     if level == "message":
-        detail = str(error)
+        detail = _text(error)
     elif level == "traceback":
         detail = "".join(traceback.format_exception(error))
     made = errors.FedRemoteError(
