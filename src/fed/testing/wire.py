@@ -124,7 +124,7 @@ class Wire:
         channel = mine.wants_dial
         if not channel:
             return False
-        if self.is_broken:
+        if self.is_broken or other.is_over:
             mine.dial_failed("connection refused", self._now())
             return False
         now = self._now()
@@ -184,7 +184,7 @@ class Wire:
         else:
             lane.deliver(rng.choice((1, 31, 500, 20_000, 1 << 20)), self._now())
 
-    def settle(self, *, rounds: int = 100_000) -> None:
+    def settle(self, *, rounds: int = 5000) -> None:
         """Move everything until nothing moves any more."""
         for _ in range(rounds):
             moved = self.close_ended()

@@ -201,22 +201,22 @@ def check(mine: Local, theirs: Hello, *, peer: str) -> Refusal | None:
     if said.party != peer:
         return Refusal(
             code=MISMATCH,
-            reason=f"its certificate says {peer!r}, its HELLO {_shown(said.party)}",
+            reason=f"the certificate says {peer!r}, the HELLO {_shown(said.party)}",
             fix="Give each party a certificate with its own name",
         )
     if theirs.peer != mine.party:
         return Refusal(
             code=MISMATCH,
-            reason=f"it called {_shown(theirs.peer)}, and this is {mine.party!r}",
+            reason=f"{peer!r} called {_shown(theirs.peer)} and reached {mine.party!r}",
             fix="Look at the addresses of the parties",
         )
     if said.protocol_min > mine.protocol_max or said.protocol_max < mine.protocol_min:
         return Refusal(
             code=MISMATCH,
             reason=(
-                f"it speaks protocol {said.protocol_min} to {said.protocol_max} (version "
-                f"{_shown(said.version)}), this side {mine.protocol_min} to {mine.protocol_max} "
-                f"(version {mine.version!r})"
+                f"{peer!r} speaks protocol {said.protocol_min} to {said.protocol_max} (version "
+                f"{_shown(said.version)}), {mine.party!r} {mine.protocol_min} to "
+                f"{mine.protocol_max} (version {mine.version!r})"
             ),
             fix="Install one version at all parties",
         )
@@ -227,12 +227,12 @@ def check(mine: Local, theirs: Hello, *, peer: str) -> Refusal | None:
         if ours != other:
             return Refusal(
                 code=REFUSED,
-                reason=f"it is in {what} {_shown(other)}, this side in {ours!r}",
+                reason=f"{peer!r} is in {what} {_shown(other)}, {mine.party!r} in {ours!r}",
                 fix=f"Start all parties with the same {what}",
             )
     differing = [
-        f"{_shown(name)} is {_shown(said.settings.get(name))} there and "
-        f"{_shown(mine.settings.get(name))} here"
+        f"{_shown(name)} is {_shown(said.settings.get(name))} at {peer!r} and "
+        f"{_shown(mine.settings.get(name))} at {mine.party!r}"
         for name in sorted({*mine.settings, *said.settings})
         if mine.settings.get(name) != said.settings.get(name)
     ]

@@ -182,6 +182,7 @@ class Link:
         self._bulk: Connection | None = None
         self._is_resumed = False
         self._was_up_now = False
+        self._last_words: tuple[int, str] | None = None
         self._down_since = now
         self._heard = now
         self._next_ping = now
@@ -198,7 +199,8 @@ class Link:
         self._notes_confirmed = 0
         self._notes_waiting_bytes = 0
         self._is_finishing = False
-        self._goaway_sent = False
+        self._goaway_sent = False  # in this epoch
+        self._goaway_said = False  # ever
         self._goaway_confirmed = False
         self._goaway_received = False
         self._confirm_due = False
@@ -386,7 +388,11 @@ class Link:
         connection = Connection(self, channel=0, is_dialled=False, now=now)
         self._connections.append(connection)
         self._now = max(self._now, now)
-        if self.is_over:
+        if self._last_words is not None:
+            # The peer has not heard why.
+            code, words = self._last_words
+            self._close(connection, "the link is over", code, words)
+        elif self.is_over:
             self._close(connection, "the link is over")
         return connection
 
@@ -417,7 +423,7 @@ class Link:
             if connection._state in (_NEW, _PARKED) and is_slow:
                 self._close(connection, "no answer to the HELLO in time")
         if self._state == _STANDING:
-            if not self._is_resumed:
+            if not self._was_up_now:
                 control = self._control
                 if control is not None and now - control.since >= settings.handshake_timeout_s:
                     self._break("the second connection did not come in time")
@@ -449,7 +455,7 @@ class Link:
         settings = self._settings
         soonest = self._ticked + settings.ping_interval_s
         for connection in self._connections:
-            if connection._state in (_NEW, _PARKED) or not self._is_resumed:
+            if connection._state in (_NEW, _PARKED) or not self._was_up_now:
                 soonest = min(soonest, connection.since + settings.handshake_timeout_s)
         if self._state == _STANDING:
             soonest = min(soonest, self._next_ping, self._heard + settings.stall_timeout_s)
@@ -559,7 +565,7 @@ class Link:
                         pieces.append(frames.small(frames.NOTE, seq, kind, body=body))
                 self._notes_told = self._notes_sent
             if self._goaway_is_due:
-                self._goaway_sent = True
+                self._goaway_sent = self._goaway_said = True
                 number, digest = self._position()
                 pieces.append(frames.small(frames.GOAWAY, number, self.outbox.last_id, body=digest))
         if self._confirm_due:
@@ -606,9 +612,11 @@ class Link:
         if is_new:
             reason = "it was started again: its session id is another one"
             self._close(connection, reason, handshake.LOST)
-            self._end(errors.PartyLostError(party=self.peer, reason=reason), 0, "")
+            self._end(errors.PartyLostError(party=self.peer, reason=reason), handshake.LOST, reason)
             return
         if hello.peer_session not in (handshake.NO_SESSION, self._local.session):
+            # It may be started again as well, so this side goes on waiting.
+            self.last_cause = f"{self.peer!r} is in a job with an earlier process of this party"
             self._close(connection, "this party was started again", handshake.LOST)
             return
         connection.channel = channel
@@ -709,8 +717,8 @@ class Link:
         if refusal.code == handshake.MISMATCH:
             self._end(
                 errors.HandshakeError(party=self.peer, reason=refusal.reason, fix=refusal.fix),
-                0,
-                "",
+                refusal.code,
+                refusal.reason,
             )
 
     def _told(self, connection: Connection, code: int, words: str) -> None:
@@ -722,7 +730,7 @@ class Link:
                 self.last_cause = f"party {self.peer!r} refused: {words}"
             self._close(connection, f"refused by the peer: {words}")
             return
-        if connection._state in (_NEW, _PARKED) and not connection._dialled:
+        if connection._state == _NEW and not connection._dialled:
             raise self._refused(frames.ERROR, "it came instead of a HELLO")
         error: errors.FedError
         if code == handshake.MISMATCH:
@@ -818,7 +826,7 @@ class Link:
 
     def _on_goaway(self, flags: int, a: int, b: int, body: memoryview) -> None:
         if flags & frames.GOAWAY_CONFIRM:
-            if not self._goaway_sent:
+            if not self._goaway_said:
                 raise self._refused(frames.GOAWAY, "it confirms what was not said")
             self._goaway_confirmed = True
         else:
@@ -933,16 +941,14 @@ class Link:
             self._events.append(events.Down(reason=reason))
 
     def _end(self, error: errors.FedError, code: int, words: str, *, is_told: bool = True) -> None:
-        """The link ends with an error; the peer is told on control if there is a `code`."""
+        """The link ends with an error; the peer is told if there is a `code`."""
         if self.is_over:
             return
         self._state = _FAILED
-        control = self._control
+        self._last_words = (code, words) if code else None
         for connection in list(self._connections):
-            if connection is control and code:
-                self._close(connection, str(error), code, words)
-            elif connection._state != _CLOSING:
-                self._close(connection, str(error))
+            # On all, because the peer looks at no other once it sees the end of one.
+            self._close(connection, str(error), code, words)
         self._control = self._bulk = None
         self._was_up_now = self._is_resumed = False
         self.outbox.close()

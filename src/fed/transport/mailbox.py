@@ -105,8 +105,7 @@ class Mailbox:
         """
         call = self._calls.get(number)
         if call is None:
-            call = self._calls[number] = _Call(number)
-            heapq.heappush(self._numbers, number)
+            call = _Call(number)
         for key in keys:
             calls = self._needs.setdefault(key, [])
             if call in calls:
@@ -120,6 +119,9 @@ class Mailbox:
             call.missing.add(key)
             if parcel is not None and parcel.account == inbox.WAITING:
                 call.offers[id(parcel)] = parcel
+        if call.missing and number not in self._calls:
+            self._calls[number] = call
+            heapq.heappush(self._numbers, number)
         if self._heap:
             self._settle()
 
@@ -221,9 +223,13 @@ class Mailbox:
                 self._spill_free += parcel.size
             parcel.account = inbox.GONE
             parcel.buffer = None
-        waiting = [one for one in self.events if one.parcel.account != inbox.GONE]
+        kept = [
+            one
+            for one in self.events
+            if one.parcel.account != inbox.GONE or not isinstance(one, events.Ready | events.Spill)
+        ]
         self.events.clear()
-        self.events.extend(waiting)
+        self.events.extend(kept)
         self._recount()
         self._after_release()
 
@@ -274,6 +280,7 @@ class Mailbox:
         if calls is not None:
             for call in calls:
                 call.missing.discard(parcel.key)
+            self._lowest()
             self.events.append(events.Ready(parcel=parcel))
         if self.spill_bytes and parcel.account != inbox.WINDOW:
             self._keep_spillable(parcel)
@@ -447,6 +454,8 @@ class Mailbox:
         they are about to be taken.
         """
         kept: list[tuple[int, int, inbox.Parcel]] = []
+        chosen: list[tuple[int, int, inbox.Parcel]] = []
+        free = self._spill_free
         spillable = self._spillable
         while wanted > 0 and spillable and -spillable[0][0] > above:
             entry = heapq.heappop(spillable)
@@ -454,16 +463,23 @@ class Mailbox:
             gone = parcel.account == inbox.GONE or parcel.token is not None or parcel.taken
             if gone or parcel.spilling:
                 continue
-            if parcel.size > self._spill_free or self._soon_taken(parcel):
+            if parcel.size > free or self._soon_taken(parcel):
                 kept.append(entry)
                 continue
+            chosen.append(entry)
+            free -= parcel.size
+            wanted -= parcel.size
+        if wanted > 0 and above >= 0:
+            # It would not be enough: leave the disk alone.
+            kept += chosen
+            chosen = []
+        for entry in kept:
+            heapq.heappush(spillable, entry)
+        for _, _, parcel in chosen:
             parcel.spilling = True
             self._spilling += 1
             self._spill_free -= parcel.size
-            wanted -= parcel.size
             self.events.append(events.Spill(parcel=parcel))
-        for entry in kept:
-            heapq.heappush(spillable, entry)
 
     def _keep_spillable(self, parcel: inbox.Parcel) -> None:
         spillable = self._spillable

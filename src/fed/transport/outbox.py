@@ -465,12 +465,12 @@ def _flat(head: bytes, views: Sequence[frames.Piece]) -> tuple[list[frames.Piece
         flat = view
         if not isinstance(view, bytes) or len(view) >= _TINY:
             flat = memoryview(view)
+            if not flat.c_contiguous:
+                raise errors.UsageError(
+                    problem="a view of a value to be sent is not contiguous",
+                    fix="Have the codec copy it first",
+                )
             if flat.ndim != 1 or flat.format != "B":
-                if not flat.c_contiguous:
-                    raise errors.UsageError(
-                        problem="a view of a value to be sent is not contiguous",
-                        fix="Have the codec copy it first",
-                    )
                 flat = flat.cast("B") if flat.nbytes else memoryview(b"")
         if len(flat):
             if not body and size % ALIGNMENT:

@@ -11,11 +11,12 @@ import dataclasses
 import itertools
 import random
 
+from tests.unit.transport import pair
+
 from fed import errors
 from fed.testing import clock as fake
 from fed.testing import wire
 from fed.transport import events, inbox, link, mailbox
-from tests.unit.transport import pair
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from tests.unit.transport import federation
 
 from fed import errors
 from fed.transport import events
-from tests.unit.transport import federation
 
 
 def run(seed):

@@ -105,7 +105,7 @@ def test_a_name_other_than_the_certificates_is_refused(name):
         ),
         (
             hello(dataclasses.replace(BOB, settings={"seed": "7", "party": "x"})),
-            ["'seed' is '7' there and '0' here", "'strict' is not set there", "not set here"],
+            ["'seed' is '7' at 'BOB' and '0' at 'ALICE'", "'strict' is not set", "'party' is 'x'"],
             handshake.MISMATCH,
         ),
     ],
