@@ -228,6 +228,22 @@ def test_what_runs_at_exit_still_finds_the_script(folder: command.Folder) -> Non
     assert (ended.code, ended.stdout) == (0, "Mine\n")
 
 
+def test_processes_that_the_script_starts_find_its_functions(folder: command.Folder) -> None:
+    ended = folder.run(
+        """
+        import multiprocessing
+
+        def double(value):
+            return 2 * value
+
+        if __name__ == "__main__":
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                print(pool.map(double, [1, 2]))
+        """
+    )
+    assert (ended.code, ended.stdout) == (0, "[2, 4]\n"), ended.stderr
+
+
 # Settings.
 
 
@@ -412,6 +428,50 @@ def test_unread_errors_count_unless_the_script_failed_itself(
     folder: command.Folder, ending: str, code: int
 ) -> None:
     assert folder.run(f"{FAILING}    {ending}\n").code == code
+
+
+@pytest.mark.parametrize(
+    ("ending", "told"), [("", "woke\n"), ("sys.exit(0)", "woke\n"), ("sys.exit(4)", "")]
+)
+def test_suspended_coroutines_end_where_the_script_ends_well(
+    folder: command.Folder, ending: str, told: str
+) -> None:
+    ended = folder.run(
+        f"""
+        import asyncio, sys
+        import fed
+
+        @fed.remote
+        class Sleeper:
+            async def sleep(self):
+                await asyncio.sleep(3600)
+                print("woke")
+
+        fed.init()
+        result = Sleeper.party("A").remote().sleep.remote()
+        {ending}
+        """
+    )
+    assert ended.stdout == told
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("text", ["print('x')", "import fed\nfed.init()\nprint('x')"])
+def test_a_stdout_that_is_full_is_said_once(folder: command.Folder, text: str) -> None:
+    folder.write(text)
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "fed.cli", "run", "script.py"],
+            cwd=folder.path,
+            env=command.environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=command.LIMIT_S,
+        )
+    assert ended.returncode == exits.FAILED
+    assert ended.stderr.count("No space left on device") == 1
+    assert "exit code       1: stdout could not be written" in ended.stderr
 
 
 def test_an_error_that_was_read_does_not_count(folder: command.Folder) -> None:

@@ -19,7 +19,8 @@ INTERRUPTED: Final = 130
 #: Codes that are not an error class's, with what they say.
 OTHERS: Final = {
     DONE: "the script ran to its end, and every error was read",
-    FAILED: "an exception that is not RayFed's ended the script (or `sys.exit` with a text)",
+    FAILED: "an exception that is not RayFed's ended the script (or `sys.exit` with a text, or a "
+    "stdout that can't be written)",
     BAD_COMMAND: "the command line is wrong; the script was not started",
     UNREAD_ERRORS: "the script ran to its end, but calls failed and nobody read their errors",
     REPORT_LOST: "all went well, but the file of `--report` could not be written",

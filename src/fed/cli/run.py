@@ -251,6 +251,16 @@ def _finished(outcome: _Outcome, *, file: Path | None, as_json: bool, log_json: 
     from fed.observe import logs
 
     report = outcome.report
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        click.echo(f"Error: stdout can't be written: {error.strerror or error}", err=True)
+        # Python tries again when it ends; nobody is to be told twice.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if report.exit_code == exits.DONE:
+            report = dataclasses.replace(
+                report, exit_code=exits.FAILED, ended="stdout could not be written"
+            )
     if file is not None:
         try:
             report_file.write(file, report.as_json())
@@ -260,7 +270,6 @@ def _finished(outcome: _Outcome, *, file: Path | None, as_json: bool, log_json: 
                 report = dataclasses.replace(
                     report, exit_code=exits.REPORT_LOST, ended="the report was not written"
                 )
-    sys.stdout.flush()
     at_line_start = outcome.at_line_start
     if log_json:
         click.echo(logs.json_line("run report", report=report.as_json()), err=True)
