@@ -195,9 +195,7 @@ def main() -> None:
     pooled = fed.get(server.accuracy.remote(pooled_model))
 
     per_round = min(len(clients), max(10, len(clients) // 5))
-    print(
-        f"{len(clients):,} clients, {per_round:,} of them in a round; accuracy on held-out images"
-    )
+    print(f"clients: {len(clients):,}, in each round {per_round:,}; accuracy on held-out images:")
     print("round  federated  pooled")
 
     sampling = random.Random(args.seed)
