@@ -317,6 +317,8 @@ def _parsed(spec: Any, depth: int) -> np.dtype[Any]:
             return np.dtype((_parsed(spec[0], depth + 1), shape_of(spec[1])))
         if len(spec) == 3 and type(spec[2]) is list:
             size, aligned, fields = spec
+            if type(size) is not int or type(aligned) is not bool:
+                raise ValueError("a dtype is malformed")
             names, specs, offsets = zip(*fields, strict=True) if fields else ((), (), ())
             return np.dtype(
                 {

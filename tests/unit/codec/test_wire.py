@@ -20,13 +20,7 @@ from tests.unit.codec.values import USER, shape_of
 from fed import errors
 from fed.codec import arrays, tags, types, wire
 
-SOAK = bool(os.environ.get("SOAK"))
-seeded = settings(
-    max_examples=5000 if SOAK else 150,
-    derandomize=not SOAK,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+heavy = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def encode(value: object, **more: Any) -> wire.Encoded:
@@ -45,7 +39,8 @@ def crossed(value: object) -> Any:
     return types.cross(value, types=USER)
 
 
-@seeded
+@pytest.mark.soak
+@heavy
 @given(values.values)
 def test_decoding_what_was_encoded_is_crossing(value: object) -> None:
     encoded = encode(value)
@@ -55,7 +50,8 @@ def test_decoding_what_was_encoded_is_crossing(value: object) -> None:
     assert shape_of(by_buffer) == expected
 
 
-@seeded
+@pytest.mark.soak
+@heavy
 @given(values.values)
 def test_a_value_has_one_encoding(value: object) -> None:
     once = encode(value)
