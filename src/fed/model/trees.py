@@ -34,12 +34,15 @@ def children(value: Any) -> Iterator[Any] | None:
     if kind is dict or kind is OrderedDict:
         return iter(value.values())  # type: ignore[no-any-return]
     if _is_dataclass(value):
-        return (
-            getattr(value, field.name)
-            for field in dataclasses.fields(value)
-            if hasattr(value, field.name)
-        )
+        return (getattr(value, name) for name in field_names(value))
     return None
+
+
+def field_names(value: Any) -> list[str]:
+    """The names of the children of a named tuple or dataclass instance, in their order."""
+    if isinstance(value, tuple):
+        return list(type(value)._fields)  # type: ignore[attr-defined]
+    return [field.name for field in dataclasses.fields(value) if hasattr(value, field.name)]
 
 
 def objects_in(value: Any) -> list[objects.FedObject[Any]]:
@@ -47,7 +50,7 @@ def objects_in(value: Any) -> list[objects.FedObject[Any]]:
 
     Raises:
         UsageError: if the container is nested deeper than `MAX_DEPTH` or contains itself, or has
-            a fed object in a set, whose order differs between processes.
+            a fed object in a set, whose order differs between processes, or in a dict's key.
     """
     found: list[objects.FedObject[Any]] = []
     _collect(value, found, 0)
@@ -72,8 +75,20 @@ def _collect(value: Any, found: list[objects.FedObject[Any]], depth: int) -> Non
         return
     inner = children(value)
     if inner is not None:
+        if isinstance(value, dict) and any(map(_holds_an_object, value)):
+            raise errors.UsageError(
+                problem="a fed object stands in the key of a dict, where its value can't take its "
+                "place",
+                fix="Use its id or its party as the key, or make it the value",
+            )
         for item in inner:
             _collect(item, found, depth + 1)
+
+
+def _holds_an_object(key: Any) -> bool:
+    if isinstance(key, tuple | frozenset):
+        return any(map(_holds_an_object, key))
+    return isinstance(key, objects.FedObject)
 
 
 def replaced(value: Any, replace: Callable[[objects.FedObject[Any]], Any]) -> Any:
@@ -102,7 +117,7 @@ def rebuilt(value: Any, new: list[Any]) -> Any:
     if _is_namedtuple(value):
         return tuple.__new__(kind, new)
     copy = object.__new__(kind)
-    names = [field.name for field in dataclasses.fields(value) if hasattr(value, field.name)]
+    names = field_names(value)
     for name, item in {
         **getattr(value, "__dict__", {}),
         **dict(zip(names, new, strict=True)),
