@@ -12,7 +12,9 @@ table (`types.cross`).
 
 from __future__ import annotations
 
+import datetime
 import decimal
+import enum
 import io
 import pickle
 import sys
@@ -24,6 +26,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from fed import errors
+from fed.codec import types as table
 from fed.model import objects, trees
 
 if TYPE_CHECKING:
@@ -45,6 +48,18 @@ _OWNS_DATA: Final = 0x4
 originals: Final[weakref.WeakKeyDictionary[Any, Any]] = weakref.WeakKeyDictionary()
 
 _getrefcount = sys.getrefcount
+
+#: Where a part is: a text, or (where what it is in is, its index or key there). Texts are made for
+#: errors only.
+_Path = str | tuple[Any, Any]
+
+
+def _text(path: _Path) -> str:
+    steps: list[str] = []
+    while not isinstance(path, str):
+        path, key = path
+        steps.append(table.key_step(key))
+    return path + "".join(reversed(steps))
 
 
 class Tree:
@@ -70,11 +85,13 @@ class Tree:
 class Pickled:
     """The sealed form of any other value: a pickle with its large buffers beside it."""
 
-    __slots__ = ("buffers", "data")
+    __slots__ = ("buffers", "data", "kind", "path")
 
-    def __init__(self, data: bytes, buffers: list[bytes]) -> None:
+    def __init__(self, data: bytes, buffers: list[bytes], kind: type, path: _Path) -> None:
         self.data = data
         self.buffers = buffers
+        self.kind = kind
+        self.path = path
 
     @property
     def nbytes(self) -> int:
@@ -82,8 +99,19 @@ class Pickled:
         return len(self.data) + sum(map(len, self.buffers))
 
     def loaded(self) -> Any:
-        """A fresh object; its arrays are read-only."""
-        return pickle.loads(self.data, buffers=self.buffers)
+        """A fresh object; its arrays are read-only.
+
+        Raises:
+            ValueRefusedError: if its own code that rebuilds it raises.
+        """
+        try:
+            return pickle.loads(self.data, buffers=self.buffers)
+        except Exception as error:
+            raise errors.ValueRefusedError(
+                path=_text(self.path),
+                type_name=table.type_name(self.kind),
+                reason=f"its copy can't be rebuilt: {type(error).__name__} was raised",
+            ) from error
 
 
 #: The dtypes that cross as they are: bool, integers, floats, complex in native byte order, but not
@@ -122,7 +150,7 @@ def take(value: Any, *, root: str = "result") -> Any:
     return _taken(value, kind, references == _fresh_value, root)
 
 
-def _taken(value: Any, kind: type, is_fresh: bool, root: str) -> Any:
+def _taken(value: Any, kind: type, is_fresh: bool, root: _Path) -> Any:
     if _numpy_is_loaded():
         if kind in ATOMS:
             return value
@@ -171,7 +199,7 @@ def is_plain(array: Any) -> bool:
     return array.dtype in _plain and bool(array.flags.num & _CONTIGUOUS)
 
 
-def literal(value: Any, *, root: str, on_object: Callable[[objects.FedObject[Any]], Any]) -> Any:
+def literal(value: Any, *, root: _Path, on_object: Callable[[objects.FedObject[Any]], Any]) -> Any:
     """The callee's own snapshot of an argument, fed objects in it replaced by `on_object`.
 
     Args:
@@ -190,23 +218,25 @@ def literal(value: Any, *, root: str, on_object: Callable[[objects.FedObject[Any
     if _numpy_is_loaded() and kind is _ndarray and not value.dtype.hasobject:
         return value if _is_frozen(value) else _frozen(value, False)
     if kind is list:
-        return [literal(x, root=f"{root}[{i}]", on_object=on_object) for i, x in enumerate(value)]
+        return [literal(x, root=(root, i), on_object=on_object) for i, x in enumerate(value)]
     if kind is dict:
-        return {
-            key: literal(x, root=f"{root}[{key!r}]", on_object=on_object)
-            for key, x in value.items()
-        }
+        return {key: literal(x, root=(root, key), on_object=on_object) for key, x in value.items()}
     if kind is tuple:
-        return tuple(
-            literal(x, root=f"{root}[{i}]", on_object=on_object) for i, x in enumerate(value)
-        )
+        return tuple(literal(x, root=(root, i), on_object=on_object) for i, x in enumerate(value))
     if trees.objects_in(value):
         inner = [
-            literal(x, root=f"{root}.{i}", on_object=on_object)
-            for i, x in enumerate(trees.children(value) or ())
+            literal(x, root=step, on_object=on_object)
+            for step, x in zip(_steps(value, root), trees.children(value) or (), strict=False)
         ]
         return trees.rebuilt(value, inner)
     return opened(_taken(value, kind, False, root))
+
+
+def _steps(value: Any, path: _Path) -> list[_Path]:
+    """The paths of the children of a container, in the order of `trees.children`."""
+    if isinstance(value, dict):
+        return [(path, key) for key in value]
+    return [f"{_text(path)}.{name}" for name in trees.field_names(value)]
 
 
 def _is_frozen(array: Any) -> bool:
@@ -232,7 +262,7 @@ class _Walk:
 
     __slots__ = ("depth", "flat", "nbytes", "plain", "root")
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: _Path) -> None:
         self.root = root
         self.flat = True
         self.plain = True
@@ -243,7 +273,7 @@ class _Walk:
         sealed = _SEALED[type(value)](self, value, is_fresh, self.root)
         return Tree(sealed, flat=self.flat, plain=self.plain, nbytes=self.nbytes)
 
-    def leaf(self, value: Any, is_fresh: bool, path: str, key: Any) -> Any:
+    def leaf(self, value: Any, is_fresh: bool, path: _Path, key: Any) -> Any:
         """Seal an element that is no atom."""
         kind = type(value)
         if kind is _ndarray:
@@ -262,26 +292,28 @@ class _Walk:
         seal = _SEALED.get(kind)
         if seal is not None:
             self.depth += 1
+            if self.depth >= table.DEPTH_LIMIT:
+                self.plain = False  # it may not cross, and `types.cross` says why
             if self.depth > trees.MAX_DEPTH:
                 raise RecursionError
-            sealed = seal(self, value, is_fresh, f"{path}[{key!r}]")
+            sealed = seal(self, value, is_fresh, (path, key))
             self.depth -= 1
             return sealed
         self.plain = False
-        pickled = _pickled(value, f"{path}[{key!r}]")
+        pickled = _pickled(value, (path, key))
         self.nbytes += pickled.nbytes
         return pickled
 
 
-def _sealed_list(walk: _Walk, value: list[Any], is_fresh: bool, path: str) -> list[Any]:
+def _sealed_list(walk: _Walk, value: list[Any], is_fresh: bool, path: _Path) -> list[Any]:
     return _sealed_items(walk, value, is_fresh, path)
 
 
-def _sealed_tuple(walk: _Walk, value: tuple[Any, ...], is_fresh: bool, path: str) -> Any:
+def _sealed_tuple(walk: _Walk, value: tuple[Any, ...], is_fresh: bool, path: _Path) -> Any:
     return tuple(_sealed_items(walk, value, is_fresh, path))
 
 
-def _sealed_items(walk: _Walk, value: Any, is_fresh: bool, path: str) -> list[Any]:
+def _sealed_items(walk: _Walk, value: Any, is_fresh: bool, path: _Path) -> list[Any]:
     out = []
     for item in value:
         if type(item) in ATOMS:
@@ -292,13 +324,13 @@ def _sealed_items(walk: _Walk, value: Any, is_fresh: bool, path: str) -> list[An
     return out
 
 
-def _sealed_dict(walk: _Walk, value: dict[Any, Any], is_fresh: bool, path: str) -> dict[Any, Any]:
+def _sealed_dict(walk: _Walk, value: dict[Any, Any], is_fresh: bool, path: _Path) -> Any:
     out = {}
+    if not all(type(key) in ATOMS or _is_settled(walk, key) for key in value):
+        return _sealed_whole(walk, value, path)
     # Not by items(): its iterator keeps a reference to each value, and nothing would look unshared.
     for key in value:
         item = value[key]
-        if type(key) not in ATOMS:
-            key = _sealed_key(walk, key, path)
         if type(item) in ATOMS:
             out[key] = item
         else:
@@ -307,34 +339,46 @@ def _sealed_dict(walk: _Walk, value: dict[Any, Any], is_fresh: bool, path: str) 
     return out
 
 
-def _sealed_ordered(walk: _Walk, value: OrderedDict[Any, Any], is_fresh: bool, path: str) -> Any:
+def _sealed_ordered(walk: _Walk, value: OrderedDict[Any, Any], is_fresh: bool, path: _Path) -> Any:
     if vars(value):
         # Attributes (torch hangs metadata there) stay inside a party, so pickle takes them along.
-        walk.flat = walk.plain = False
-        pickled = _pickled(value, path)
-        walk.nbytes += pickled.nbytes
-        return pickled
-    return OrderedDict(_sealed_dict(walk, value, is_fresh, path))
+        return _sealed_whole(walk, value, path)
+    sealed = _sealed_dict(walk, value, is_fresh, path)
+    return OrderedDict(sealed) if type(sealed) is dict else sealed
 
 
-def _sealed_set(walk: _Walk, value: Any, is_fresh: bool, path: str) -> Any:
-    if all(type(item) in ATOMS for item in value):
+def _sealed_set(walk: _Walk, value: Any, is_fresh: bool, path: _Path) -> Any:
+    if all(type(item) in ATOMS or _is_settled(walk, item) for item in value):
         return type(value)(value)
-    return type(value)(_sealed_key(walk, item, path) for item in value)
+    return _sealed_whole(walk, value, path)
 
 
-def _sealed_key(walk: _Walk, key: Any, path: str) -> Any:
-    """Keys and members of sets are hashable: frozen already, or copied by pickle."""
+def _sealed_whole(walk: _Walk, value: Any, path: _Path) -> Pickled:
+    """A container that no walk can take apart: pickled, and so copied for each reader."""
+    walk.flat = walk.plain = False
+    pickled = _pickled(value, path)
+    walk.nbytes += pickled.nbytes
+    return pickled
+
+
+def _is_settled(walk: _Walk, key: Any) -> bool:
+    """True for a key or member of a set that can never change, so that all may share it."""
     kind = type(key)
     if kind in ATOMS:
-        return key
+        return True
     if kind is tuple or kind is frozenset:
-        return kind(_sealed_key(walk, item, path) for item in key)
+        return all(_is_settled(walk, item) for item in key)
     walk.plain = False
-    return _pickled(key, f"{path} (key)").loaded()
+    return kind in _SETTLED or isinstance(key, enum.Enum)
 
 
-_SEALED: Final[dict[type, Callable[[_Walk, Any, bool, str], Any]]] = {
+#: Beside atoms: exact types whose values never change.
+_SETTLED: Final = frozenset(
+    (datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone)
+)
+
+
+_SEALED: Final[dict[type, Callable[[_Walk, Any, bool, _Path], Any]]] = {
     list: _sealed_list,
     tuple: _sealed_tuple,
     dict: _sealed_dict,
@@ -361,7 +405,7 @@ def _opened(value: Any) -> Any:
     return value
 
 
-def _pickled(value: Any, path: str) -> Pickled:
+def _pickled(value: Any, path: _Path) -> Pickled:
     found: list[bytes] = []
 
     def keep(buffer: pickle.PickleBuffer) -> None:
@@ -376,7 +420,7 @@ def _pickled(value: Any, path: str) -> Pickled:
     except Exception:  # noqa: BLE001  (a user's __reduce__ may raise anything)
         found.clear()
         data = _cloudpickled(value, path, keep)
-    return Pickled(data, found)
+    return Pickled(data, found, type(value), path)
 
 
 class _Naming:
@@ -419,7 +463,7 @@ def _cloud_dumps(value: Any, keep: Callable[[pickle.PickleBuffer], None] | None 
     return file.getvalue()
 
 
-def _cloudpickled(value: Any, path: str, keep: Callable[[pickle.PickleBuffer], None]) -> bytes:
+def _cloudpickled(value: Any, path: _Path, keep: Callable[[pickle.PickleBuffer], None]) -> bytes:
     try:
         data = _cloud_dumps(value, keep)
     except errors.FedError:
@@ -428,22 +472,22 @@ def _cloudpickled(value: Any, path: str, keep: Callable[[pickle.PickleBuffer], N
         path, culprit = _culprit(value, path, _cloud_dumps, 0)
         kind = type(culprit)
         raise errors.ValueRefusedError(
-            path=path,
+            path=_text(path),
             type_name=f"{kind.__module__}.{kind.__qualname__}",
             reason=f"it can't be copied, so no call can take or return it ({error})",
         ) from error
     return data
 
 
-def _culprit(value: Any, path: str, dump: Callable[[Any], Any], depth: int) -> tuple[str, Any]:
+def _culprit(value: Any, path: _Path, dump: Callable[[Any], Any], depth: int) -> tuple[_Path, Any]:
     """The innermost part that can't be pickled, and where it is; for the error alone."""
-    parts: list[tuple[str, Any]] = []
+    parts: list[tuple[_Path, Any]] = []
     if isinstance(value, dict):
-        parts = [(f"{path}[{key!r}]", item) for key, item in value.items()]
+        parts = [((path, key), item) for key, item in value.items()]
     elif isinstance(value, list | tuple):
-        parts = [(f"{path}[{place}]", item) for place, item in enumerate(value)]
+        parts = [((path, place), item) for place, item in enumerate(value)]
     elif hasattr(value, "__dict__") and not isinstance(value, type):
-        parts = [(f"{path}.{name}", item) for name, item in vars(value).items()]
+        parts = [(f"{_text(path)}.{name}", item) for name, item in vars(value).items()]
     for inner_path, item in parts if depth < 20 else ():
         try:
             dump(item)

@@ -60,9 +60,12 @@ class Crossing:
             form = form.form
         if not self._checks:
             return form
-        if obj.party == party:
-            return seal.opened(form)
-        value = self._crossed(obj, form)
+        try:
+            if obj.party == party:
+                return seal.opened(form)
+            value = self._crossed(obj, form)
+        except errors.ValueRefusedError as error:
+            raise _made_by(obj, error) from error.__cause__
         self._traffic.to(obj, place, value, shared=value if value is form else calls.NOTHING)
         return value
 
@@ -73,7 +76,10 @@ class Crossing:
             form = form.form
         if not self._checks:
             return form
-        return _marked(self._crossed(obj, form))
+        try:
+            return _marked(self._crossed(obj, form))
+        except errors.ValueRefusedError as error:
+            raise _made_by(obj, error) from error.__cause__
 
     def _crossed(self, obj: Any, form: Any) -> Any:
         kind = type(form)
@@ -102,6 +108,11 @@ class Crossing:
         if seal.is_plain(array):
             return array
         return types.cross(array, types=self._types, party=obj.party, call=obj.number)
+
+
+def _made_by(obj: Any, error: errors.ValueRefusedError) -> errors.ValueRefusedError:
+    error.party, error.call = obj.party, obj.number
+    return error
 
 
 def _marked(value: Any) -> Any:
