@@ -321,7 +321,9 @@ class SimulationEngine:
     ) -> None:
         """Run the body with the values of its arguments; the outcome goes into `made`."""
         failure = self._outcomes.of_inputs(found) if found else None
-        if failure is None and call.kind is ledger.METHOD and self._outcomes.gone:
+        if failure is not None:
+            failure = self._refused_input(call, found) or failure
+        elif call.kind is ledger.METHOD and self._outcomes.gone:
             failure = self._outcomes.of_actor(_actor(call), call)  # type: ignore[arg-type]
         if failure is not None:
             self._failed(call, made, failure)
@@ -330,7 +332,8 @@ class SimulationEngine:
             args, kwargs = self._values(call)
             function = self._function(call)
         except errors.FedError as error:
-            self._failed(call, made, self._outcomes.failure(call, error))
+            failure = self._refused_input(call, found) or self._outcomes.failure(call, error)
+            self._failed(call, made, failure)
             return
         value: Any = None
         self.running = call
@@ -359,6 +362,12 @@ class SimulationEngine:
                 made[0].value = self.store.keep(value)
             except errors.FedError as error:
                 self._failed(call, made, self._outcomes.failure(call, error))
+
+    def _refused_input(self, call: calls.Call, found: list[Any]) -> results.Failure | None:
+        """The refusal of the lowest-numbered object that may not cross, if none below it failed."""
+        place = self._parties.index(call.party)
+        error = _first_refusal(found, lambda obj: self._crossing.read(obj, call.party, place))
+        return None if error is None else self._outcomes.failure(call, error)
 
     def _values(self, call: calls.Call) -> tuple[list[Any], dict[str, Any]]:
         """The callee's own values of a call's arguments.
@@ -608,15 +617,17 @@ class SimulationEngine:
         self._settle(found)
         failure = self._outcomes.of_inputs(found)
         if failure is not None:
-            raise failure.raised()
-        return trees.replaced(x, self._got)
-
-    def _got(self, obj: Any) -> Any:
-        value = self._crossing.handed_out(obj)
-        self.got_values += 1
+            raise _first_refusal(found, self._crossing.handed_out) or failure.raised()
+        try:
+            values = [self._crossing.handed_out(obj) for obj in found]
+        except errors.ValueRefusedError as error:
+            raise _first_refusal(found, self._crossing.handed_out) or error from None
+        self.got_values += len(values)
         if self.values_digest is not None:
-            self.values_digest.add(value)
-        return value
+            for value in values:
+                self.values_digest.add(value)
+        following = iter(values)  # `replaced` asks in the order of `found`
+        return trees.replaced(x, lambda _: next(following))
 
     def put(self, value: Any, party: str) -> objects.FedObject[Any]:
         """Give `value` to `party`; see `fed.model.engine.Engine.put`."""
@@ -675,8 +686,7 @@ class SimulationEngine:
             op = self._guarded(self.guard, op, party)
         place = self._parties.index(party)
         fold = folding.Fold(op, initial, isolates=self._isolates)
-        failed: list[tuple[tuple[int, int], results.Failure]] = []
-        refused: errors.FedError | None = None
+        failed: list[tuple[tuple[int, int], results.Failure | errors.FedError]] = []
         length = 0
         step = self._own_call(ledger.FOLD, name, party)
         iterator = iter(objs)
@@ -699,16 +709,16 @@ class SimulationEngine:
                 try:
                     value = self._crossing.read(obj, party, place)
                 except errors.ValueRefusedError as error:
-                    refused = refused or error
+                    failed.append(((obj.number, obj.index), error))
             obj = NOTHING  # so that the object can be freed before the next one is made
-            if value is not NOTHING and not failed and refused is None:
+            if value is not NOTHING and not failed:
                 self.running = step
                 try:
                     fold.add(value)
                 finally:
                     self.running = self._idle
             del value
-        return self._folded(fold, name, party, length, failed, refused)
+        return self._folded(fold, name, party, length, failed)
 
     def _guarded(
         self, guard: isolation.Guard, op: Callable[[Any, Any], Any], party: str
@@ -723,8 +733,7 @@ class SimulationEngine:
         name: str,
         party: str,
         length: int,
-        failed: list[tuple[tuple[int, int], results.Failure]],
-        refused: errors.FedError | None,
+        failed: list[tuple[tuple[int, int], results.Failure | errors.FedError]],
     ) -> results.Result:
         """The closing call of a reduce, with the outcome of the whole."""
         if fold.is_empty and not length:
@@ -736,11 +745,12 @@ class SimulationEngine:
         shape = self.ledger.shape(ledger.REDUCE, name, count=length)
         call.number = self.ledger.add(shape, party)
         (result,) = self._new_results(call, 1)
+        refused: Any = fold.refused
         if failed:
-            result.value = min(failed, key=lambda item: item[0])[1]
-            return result
+            refused = min(failed, key=lambda item: item[0])[1]
         if refused is not None:
-            result.value = self._outcomes.failure(call, refused)
+            is_ready = type(refused) is results.Failure
+            result.value = refused if is_ready else self._outcomes.failure(call, refused)
             return result
         self.running = call
         value: Any = None
@@ -751,6 +761,9 @@ class SimulationEngine:
             result.value = self._outcomes.raised(call, error)
             return result
         self.running = self._idle
+        if fold.refused is not None:
+            result.value = self._outcomes.failure(call, fold.refused)
+            return result
         try:
             if self._isolates:
                 value = seal.take(value)
@@ -843,4 +856,22 @@ def _actor(call: calls.Call) -> outcomes.ActorKey | None:
         return (type(call.method).owner, call.party, call.ordinal)  # type: ignore[union-attr, return-value]
     if call.kind is ledger.CREATE:
         return (call.target, call.party, call.ordinal)  # type: ignore[return-value]
+    return None
+
+
+def _first_refusal(
+    found: Iterable[Any], read: Callable[[Any], Any]
+) -> errors.ValueRefusedError | None:
+    """Why the lowest-numbered object that may not be read may not; None if one below it failed.
+
+    Failed objects and those that may not cross count alike, in every mode: which of them is found
+    out first must not decide which error a consumer gets.
+    """
+    for obj in sorted(found, key=lambda obj: (obj.number, obj.index)):
+        if type(obj.value) is results.Failure:
+            return None
+        try:
+            read(obj)
+        except errors.ValueRefusedError as error:
+            return error
     return None

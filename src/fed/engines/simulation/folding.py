@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from fed import errors
 from fed.codec import seal
 from fed.model import calls
 
@@ -19,6 +20,9 @@ class Fold:
     """A left fold in blocks; after a failure of `op` it goes on taking values and folds none.
 
     `op` gets snapshots, as any body does: what it returns is sealed before the next step.
+
+    Attributes:
+        refused: why a value that `op` returned, or `initial`, can't be copied; None if all could.
     """
 
     def __init__(self, op: Callable[[Any, Any], Any], initial: Any, *, isolates: bool) -> None:
@@ -28,8 +32,12 @@ class Fold:
         self._total: Any = NOTHING
         self._error: BaseException | None = None
         self._block: Any = initial
+        self.refused: errors.ValueRefusedError | None = None
         if initial is not NOTHING and isolates:
-            self._block = seal.opened(seal.snapshot(initial))
+            try:
+                self._block = seal.opened(seal.snapshot(initial, root="initial"))
+            except errors.ValueRefusedError as error:
+                self.refused = error
 
     @property
     def is_empty(self) -> bool:
@@ -38,7 +46,7 @@ class Fold:
 
     def add(self, value: Any) -> None:
         """Fold in the next value; what `op` raises is kept for `result`."""
-        if self._error is not None:
+        if self._error is not None or self.refused is not None:
             return
         self._block = value if self._block is NOTHING else self._step(self._block, value)
         self._in_block += 1
@@ -59,15 +67,20 @@ class Fold:
 
     def _close(self) -> None:
         block, self._block, self._in_block = self._block, NOTHING, 0
-        if self._error is None:
+        if self._error is None and self.refused is None:
             self._total = block if self._total is NOTHING else self._step(self._total, block)
 
     def _step(self, left: Any, right: Any) -> Any:
         try:
             made = self._op(left, right)
-            if self._isolates:
-                made = seal.take(made)
         except Exception as error:  # noqa: BLE001  (it is the outcome of the reduce)
             self._error = error
             return NOTHING
-        return seal.opened(made) if self._isolates else made
+        if not self._isolates:
+            return made
+        try:
+            made = seal.take(made)
+            return seal.opened(made)
+        except errors.ValueRefusedError as error:
+            self.refused = error
+            return NOTHING
