@@ -114,24 +114,32 @@ def decode(
         ValueRefusedError: if the bytes are malformed, over a limit, or name what may not cross,
             whatever they are. Nothing else is raised, nothing is run and nothing imported.
     """
-    limits = limits or Limits()
     try:
-        lengths, tree = _checked(header, limits)
-        buffers = _buffers(body, lengths)
-        exact = None if tree.nbytes <= limits.items else limits.items
-        done = reader.Reader(types, limits, buffers, exact)
-        return done.value(bytes(tree))
+        return _read(header, body, types, limits or Limits())
     except errors.ValueRefusedError as error:
-        error.path = root
-        error.party = party
-        raise
+        refused = error.with_traceback(None)
     except _BROKEN as error:
-        raise errors.ValueRefusedError(
-            path=root,
-            type_name="received value",
-            reason=f"it can't be read: {str(error)[:200] or type(error).__name__}",
-            party=party,
-        ) from error
+        reason = f"it can't be read: {str(error)[:200] or type(error).__name__}"
+        refused = errors.ValueRefusedError(path=root, type_name="received value", reason=reason)
+    # Raised out here and without the frames that read: a refusal may be kept for long, and
+    # would keep the received memory with it.
+    del header, body
+    refused.path = root
+    refused.party = party
+    refused.__context__ = refused.__cause__ = None
+    raise refused
+
+
+def _read(
+    header: bytes | bytearray | memoryview,
+    body: bytes | bytearray | memoryview | Sequence[bytes | bytearray | memoryview],
+    user: types.UserTypes,
+    limits: Limits,
+) -> object:
+    lengths, tree = _checked(header, limits)
+    exact = None if tree.nbytes <= limits.items else limits.items
+    done = reader.Reader(user, limits, _buffers(body, lengths), exact)
+    return done.value(bytes(tree))
 
 
 def body_bytes(header: bytes | bytearray | memoryview, *, limits: Limits | None = None) -> int:

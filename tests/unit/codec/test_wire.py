@@ -186,6 +186,29 @@ def test_the_body_is_let_go_with_the_value() -> None:
         gc.enable()
 
 
+@pytest.mark.parametrize(
+    "tree", [b"\x93\xc7\x00\x0b\x01\xc1", b"\x92\xc7\x00\x0b\xc7\x02\x16\x00\x00"]
+)
+def test_a_refusal_that_is_kept_lets_the_body_go(tree: bytes) -> None:
+    class Body(bytearray):
+        pass
+
+    body = Body(2000)
+    gone = weakref.ref(body)
+    kept = []
+    gc.disable()
+    try:
+        try:
+            wire.decode(tags.prefix([2000]) + tree, memoryview(body), types=USER)
+        except errors.ValueRefusedError as error:
+            kept.append(error)
+        del body
+        assert len(kept) == 1
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
 def test_buffers_lie_aligned_and_in_order() -> None:
     value = {"a": b"x" * 1025, "b": np.arange(300), "c": "plain", "d": b"y" * 1024}
     encoded = encode(value)
