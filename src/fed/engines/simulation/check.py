@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from fed import errors
 from fed.codec import seal
 from fed.engines.simulation import fingerprint, usercode
@@ -120,14 +122,10 @@ class Checker:
         roots.extend(function.__mro__ if isinstance(function, type) else [function])
         return roots
 
-    def _unseen(self, what: str, size: int) -> None:
+    def _unseen(self, what: str) -> None:
         if what not in self._told:
             self._told.add(what)
-            log.warning(
-                "isolation check: %s holds %d elements, of which only some are looked at",
-                what,
-                size,
-            )
+            log.warning("isolation check: %s", what)
 
 
 class _Shared:
@@ -138,7 +136,7 @@ class _Shared:
         looks: fingerprint.Looks,
         roots: list[Any],
         arrays: dict[str, Any],
-        unseen: Callable[[str, int], None],
+        unseen: Callable[[str], None],
     ) -> None:
         self._arrays = arrays
         self._digests = {path: fingerprint.array_digest(array) for path, array in arrays.items()}
@@ -159,7 +157,7 @@ class _Shared:
         is_importing = len(sys.modules) != self._modules
         if not is_importing and random.getstate() != self._random:
             yield "the global state of random"
-        if not is_importing and self._numpy is not None and _numpy_state() != self._numpy:
+        if not is_importing and _numpy_state() != self._numpy:
             yield "the global state of numpy.random"
         environment = dict(os.environ)
         if environment != self._environment:
@@ -194,9 +192,6 @@ def _arrays(args: list[Any], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]
     Arrays are what sealing shares between readers; whatever else an argument is or holds is the
     body's own, to be changed at will.
     """
-    np = sys.modules.get("numpy")
-    if np is None:
-        return
     waiting = [(f"argument {key}", value) for key, value in [*enumerate(args), *kwargs.items()]]
     seen: set[int] = set()
     while waiting:
@@ -221,9 +216,8 @@ def _arrays(args: list[Any], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]
 
 
 def _numpy_state() -> Any:
-    """The state of numpy's global generator, None if nothing has loaded it."""
-    numpy_random = sys.modules.get("numpy.random")
-    return None if numpy_random is None else fingerprint.plain_state(numpy_random.get_state())
+    """The state of numpy's global generator."""
+    return fingerprint.plain_state(np.random.get_state(legacy=False))
 
 
 def _folder() -> str | None:

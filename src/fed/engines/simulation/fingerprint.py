@@ -27,10 +27,13 @@ from typing import Any, Final
 from fed.engines.simulation import usercode
 from fed.model import objects, remote
 
-#: Containers longer than this are seen by their length and by this many of their elements, and a
-#: fingerprint holds at most ten times as many: it takes milliseconds, whatever a script keeps.
+#: Containers longer than this are seen by their length and by this many of their elements.
 LONG: Final = 10_000
+
+#: A fingerprint holds about this many references and no more, whatever a script keeps; an object
+#: to look into counts as much as `_OBJECT` references. So it takes some 20 ms at most.
 MOST: Final = 10 * LONG
+_OBJECT: Final = 20
 
 #: Arrays up to this size are seen whole; of larger ones the sum of their words, and a sample.
 WHOLE_BYTES: Final = 1 << 16
@@ -299,11 +302,11 @@ class Fingerprint:
     Args:
         looks: how to look.
         roots: modules, functions and classes.
-        unseen: is told what is not looked at: in words, and how many elements it has.
+        unseen: is told, in words, what is not looked at.
     """
 
     def __init__(
-        self, looks: Looks, roots: list[Any], unseen: Callable[[str, int], None] | None = None
+        self, looks: Looks, roots: list[Any], unseen: Callable[[str], None] | None = None
     ) -> None:
         self._looks = looks
         self._nodes: list[Node] = []
@@ -324,15 +327,15 @@ class Fingerprint:
             self._states[id(item)] = node
             self._nodes.append(node)
             held = node.held
-            self._left -= len(held) + 1
+            self._left -= len(held) + _OBJECT
             if unseen is not None and _size(item) > LONG:
-                unseen(label(node), _size(item))
-            if node.value or looks.blind.issuperset(map(type, held)):
-                continue
+                unseen(f"of {label(node)} only {LONG} of {_size(item)} elements are looked at")
             if self._left < 0:
                 if unseen is not None:
-                    unseen(label(node), len(held))
+                    unseen(f"there is more to look at than {MOST} references: up to {label(node)}")
                 break
+            if node.value or looks.blind.issuperset(map(type, held)):
+                continue
             names = node.names
             for place, inner in enumerate(held):
                 if type(inner) not in looks.blind:
@@ -472,7 +475,7 @@ def array_digest(item: Any) -> tuple[Any, ...]:
         data = item.copy()
     np = sys.modules["numpy"]
     raw = data.view(np.ndarray).reshape(-1).view(np.uint8)
-    return item.shape, str(item.dtype), digest(memoryview(raw))
+    return item.shape, item.dtype, digest(memoryview(raw))
 
 
 def owner_of(item: Any) -> Any:
