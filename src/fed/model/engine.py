@@ -18,10 +18,18 @@ class Engine(Protocol):
     Verbs may be used by the thread that made the session only, and never inside a body:
     `UsageError` otherwise. A failing body never raises in `submit` (`fail_fast` apart): its error
     is the outcome of the call.
+
+    Attributes:
+        mode: its name.
+        ledger: numbers and records.
+        parties_seen: how many parties made or received a call so far.
+        progressed: (done, total) as the script last said by `fed.progress`.
     """
 
     mode: str
     ledger: ledger.Ledger
+    parties_seen: int
+    progressed: tuple[int, int | None] | None
 
     def submit(self, call: calls.Call) -> Any:
         """Make a call.

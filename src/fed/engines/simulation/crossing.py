@@ -42,12 +42,10 @@ class Crossing:
         counted: traffic.Traffic,
         *,
         checks: bool,
-        max_value_bytes: int | None = None,
     ) -> None:
         self._types = user_types
         self._traffic = counted
         self._checks = checks
-        self._max_value_bytes = max_value_bytes
 
     def read(self, obj: Any, party: str, place: int) -> Any:
         """The value of `obj` for a call of `party`, whose place among all parties is given.
@@ -66,7 +64,9 @@ class Crossing:
             value = self._crossed(obj, form)
         except errors.ValueRefusedError as error:
             raise _made_by(obj, error) from error.__cause__
-        self._traffic.to(obj, place, value, shared=value if value is form else calls.NOTHING)
+        shared = value if value is form else calls.NOTHING
+        if self._traffic.to(obj, place, value, shared=shared):
+            raise self._too_large(obj, value)
         return value
 
     def handed_out(self, obj: Any) -> Any:
@@ -77,30 +77,32 @@ class Crossing:
         if not self._checks:
             return form
         try:
-            return _marked(self._crossed(obj, form))
+            value = self._crossed(obj, form)
         except errors.ValueRefusedError as error:
             raise _made_by(obj, error) from error.__cause__
+        if obj.sent is None and self._traffic.refuses(value):
+            raise self._too_large(obj, value)
+        return _marked(value)
 
     def _crossed(self, obj: Any, form: Any) -> Any:
         kind = type(form)
         if kind in seal.ATOMS:
             return form
-        limit = self._max_value_bytes
-        size: int = getattr(form, "nbytes", 0)
-        if limit is not None and size > limit:
-            raise errors.ValueRefusedError(
-                path="result",
-                type_name=types.type_name(type(getattr(form, "value", form))),
-                reason=f"it has {size:,} bytes, more than may cross",
-                limit=f"max_value_bytes = {limit:,}",
-                party=obj.party,
-                call=obj.number,
-            )
         if kind is seal.Tree and form.plain:
             return seal.opened(form)
         if kind is seal.array_type():
             return self._array(obj, form)
         return types.cross(seal.opened(form), types=self._types, party=obj.party, call=obj.number)
+
+    def _too_large(self, obj: Any, value: Any) -> errors.ValueRefusedError:
+        return errors.ValueRefusedError(
+            path="result",
+            type_name=types.type_name(type(value)),
+            reason=f"it takes {traffic.encoded_bytes(value):,} bytes encoded",
+            limit=f"max_value_bytes = {self._traffic.limit_bytes:,}",
+            party=obj.party,
+            call=obj.number,
+        )
 
     def _array(self, obj: Any, array: Any) -> Any:
         # Sealed arrays are read-only for good, so those that look the same after encoding and

@@ -61,7 +61,7 @@ class SimulationEngine:
         digests_values: bool = False,
     ) -> None:
         self.ledger = ledger.Ledger()
-        self.traffic = counted.Traffic()
+        self.traffic = counted.Traffic(max_value_bytes)
         self.store = kept
         self.seed = seed
         self.running: Any = None
@@ -82,9 +82,7 @@ class SimulationEngine:
         self._idle: bodies.State | None = None
         self._outcomes = outcomes.Outcomes(fail_fast=fail_fast, error_detail=error_detail)
         self._waiting = waiting.Waiting()
-        self._crossing = crossing.Crossing(
-            user_types, self.traffic, checks=self._isolates, max_value_bytes=max_value_bytes
-        )
+        self._crossing = crossing.Crossing(user_types, self.traffic, checks=self._isolates)
         # One class of fed objects per session: a look at the type tells whose an object is.
         self._result: type[results.Result] = type("FedObject", (results.Result,), {"__slots__": ()})
         self._indexed: type[results.Result] = type(

@@ -23,12 +23,18 @@ def encoded_bytes(value: Any) -> int:
 
 
 class Traffic:
-    """Counts the values that crossed in one session."""
+    """Counts the values that crossed in one session.
 
-    __slots__ = ("_open", "_size_bytes", "_values", "parties")
+    Attributes:
+        parties: how many places there are so far.
+        limit_bytes: values that take more encoded are not let through.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_open", "_size_bytes", "_values", "limit_bytes", "parties")
+
+    def __init__(self, limit_bytes: int | None = None) -> None:
         self.parties = 0
+        self.limit_bytes = limit_bytes
         self._values = 0
         self._size_bytes = 0
         self._open: weakref.WeakSet[Sent] = weakref.WeakSet()
@@ -48,8 +54,12 @@ class Traffic:
         self._values += values
         self._size_bytes += values * size_bytes
 
-    def to(self, obj: Any, place: int, value: Any, *, shared: Any) -> None:
-        """The value of `obj` goes to the party at `place`.
+    def refuses(self, value: Any) -> bool:
+        """True if a value is too large to cross."""
+        return self.limit_bytes is not None and encoded_bytes(value) > self.limit_bytes
+
+    def to(self, obj: Any, place: int, value: Any, *, shared: Any) -> bool:
+        """The value of `obj` goes to the party at `place`; True if it is too large for that.
 
         Args:
             obj: a fed object of the session; its `sent` is brought up to date.
@@ -59,14 +69,18 @@ class Traffic:
         """
         sent = obj.sent
         if sent is None:
+            size_bytes = encoded_bytes(value)
+            if self.limit_bytes is not None and size_bytes > self.limit_bytes:
+                return True
             obj.sent = place
-            self.count(1, encoded_bytes(value))
+            self.count(1, size_bytes)
         elif type(sent) is Sent:
             sent.add(place)
         elif sent != place:
             obj.sent = sent = Sent(self, sent, encoded_bytes(value), shared)
             self._open.add(sent)
             sent.add(place)
+        return False
 
 
 class Sent:

@@ -1,0 +1,41 @@
+"""What may not cross because of its size: every kind of value, on every way."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import fed
+
+
+@pytest.fixture
+def session() -> Iterator[None]:
+    fed.init(max_value_bytes=1000)
+    yield
+    fed.shutdown()
+
+
+class Reader:
+    def size(self, value: object) -> int:
+        return len(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "value", [b"x" * 2000, "x" * 2000, np.zeros(1000), {"a": np.zeros(1000)}, [b"x" * 2000]]
+)
+@pytest.mark.usefixtures("session")
+def test_a_value_over_the_limit_crosses_nowhere_and_passes_inside_its_party(value: object) -> None:
+    made = fed.put(value, party="ALICE")
+    at_alice = fed.remote(Reader).party("ALICE").remote()
+    at_bob = fed.remote(Reader).party("BOB").remote()
+    assert fed.get(at_alice.size.remote(made)) == len(value)  # type: ignore[arg-type]
+    for crossing in (made, at_bob.size.remote(made)):
+        with pytest.raises(fed.ValueRefusedError, match="max_value_bytes = 1,000") as caught:
+            fed.get(crossing)
+        assert (caught.value.party, caught.value.call) == ("ALICE", made.number)
+
+
+@pytest.mark.usefixtures("session")
+def test_a_value_below_the_limit_crosses() -> None:
+    made = fed.put(b"x" * 900, party="ALICE")
+    assert fed.get(fed.remote(Reader).party("BOB").remote().size.remote(made)) == 900
