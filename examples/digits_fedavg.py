@@ -1,4 +1,4 @@
-"""Federated averaging on handwritten digits: 1,000 parties with one to four images each.
+"""Federated averaging on handwritten digits: 1,000 parties with an image or two each.
 
 A server and many clients learn to read digits together. A client's images never leave it: each
 round the server sends its model to some of the clients, each of these improves the model on its

@@ -57,7 +57,9 @@ def edges(name: str) -> Floats:
 def study() -> Floats:
     """The study's patients, one column for each of `COLUMNS`. Read once in a process."""
     table = load_diabetes(scaled=False)
-    return table.data[:, [table.feature_names.index(column) for column, _, _ in COLUMNS.values()]]
+    wanted = [table.feature_names.index(column) for column, _, _ in COLUMNS.values()]
+    patients: Floats = table.data[:, wanted]
+    return patients
 
 
 # --- What crosses, and how two of it become one. -----------------------------------------------
@@ -124,7 +126,7 @@ def merge(a: Summary, b: Summary) -> Summary:
 
 @fed.remote
 class Clinic:
-    """A party with some 5 to 59 patients. A real one would read its own table here."""
+    """A party with 5 to 59 patients. A real one would read its own table here."""
 
     def __init__(self) -> None:
         rng = fed.rng()
@@ -169,7 +171,7 @@ def main() -> None:
     fed.shutdown()
 
     print(f"clinics: {len(clinics):,}, patients: {federated.count:,}")
-    print(f"{'':33}{'federated':>11}{'pooled':>11}{'difference':>12}")
+    print(f"{'':35}{'federated':>11}{'pooled':>11}{'difference':>12}")
     compared = {
         "mean": (federated.mean, pooled.mean),
         "standard deviation": (federated.deviation(), pooled.deviation()),
@@ -181,7 +183,7 @@ def main() -> None:
     for column, name in enumerate(COLUMNS):
         for statistic, (ours, theirs) in compared.items():
             a, b = ours[column], theirs[column]
-            print(f"{name:15}  {statistic:16}{a:11.4f}{b:11.4f}{abs(a - b):12.1e}")
+            print(f"{name:15}  {statistic:18}{a:11.4f}{b:11.4f}{abs(a - b):12.1e}")
     same_count = federated.count == pooled.count
     same_histograms = np.array_equal(federated.histogram, pooled.histogram)
     print(f"counts equal: {'yes' if same_count else 'NO'}")
