@@ -222,6 +222,8 @@ class Looks:
 
     def _list(self, item: Any) -> State:
         size = len(item)
+        if size <= LONG and (type(item) is list or type(item) is tuple):
+            return None, list(item), False
         step = size // LONG + 1
         shown = item[::step] if step > 1 and isinstance(item, list | tuple) else item
         held = list(itertools.islice(_iterate(item, shown), LONG))
@@ -596,6 +598,8 @@ def _iterate(item: Any, shown: Any) -> Iterator[Any]:
 
 def _extra(item: Any) -> tuple[Any, ...]:
     """The attributes of an instance of a container's subclass."""
+    if type(item) in _CONTAINERS:
+        return ()
     attributes = _attributes(item)
     return (attributes,) if attributes else ()
 
