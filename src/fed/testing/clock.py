@@ -14,6 +14,7 @@ class FakeClock:
         self.now_s = now_s
 
     def __call__(self) -> float:
+        """The time now, in seconds."""
         return self.now_s
 
     def advance(self, seconds: float) -> float:

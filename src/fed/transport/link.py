@@ -31,6 +31,8 @@ CONTROL: Final = frames.HELLO_CONTROL
 BULK: Final = frames.HELLO_BULK
 _CHANNELS: Final = {CONTROL: "control", BULK: "bulk"}
 
+#: Connections of one peer that were accepted and have not said HELLO; one more is closed at once.
+GREETING_LIMIT: Final = 8
 #: Notes that may be on the way unconfirmed, and their bytes.
 NOTE_LIMIT: Final = 1024
 NOTE_BYTES_LIMIT: Final = 4 << 20
@@ -394,6 +396,8 @@ class Link:
             self._close(connection, "the link is over", code, words)
         elif self.is_over:
             self._close(connection, "the link is over")
+        elif sum(not one.channel for one in self._connections) > GREETING_LIMIT:
+            self._close(connection, f"{GREETING_LIMIT} others have not said HELLO yet")
         return connection
 
     def dial_failed(self, reason: str, now: float) -> None:
@@ -698,7 +702,6 @@ class Link:
             connection._first += self.inbox.resume(self._notes_polled)
             self._notes_confirmed = self._notes_polled
             self._goaway_sent = False
-            self._confirm_due = self._goaway_received
             self._moved(hello.number, hello.digest)
         self._wake(connection.channel)
         self._check_up()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 from tests.unit.transport import federation
 
 from fed import errors
@@ -25,27 +27,67 @@ def test_every_value_once_or_a_named_failure(seed):
     # Ten federations in one test: a seed by itself is quick.
     for sub in range(10):
         made = run(seed * 10 + sub)
-        plan = made.plan
-        if made.failures:
-            for driver in made.drivers.values():
-                if driver.error is None:
-                    continue
+        assert_done_or_named(made)
+
+
+def assert_done_or_named(made):
+    plan = made.plan
+    if made.failures:
+        for driver in made.drivers.values():
+            if driver.error is not None:
                 assert driver.overflow is not None, f"{driver.party}: {driver.error}"
                 assert_too_large(plan, driver)
-            continue
-        assert made.is_done, f"seed {seed * 10 + sub} is stuck\n{made.why_stuck()}"
-        for driver in made.drivers.values():
-            mine = [call.number for call in plan.calls if call.party == driver.party]
-            assert sorted(driver.executed) == mine
-            foreign = {
-                arg
-                for call in plan.calls
-                if call.party == driver.party
-                for arg in call.args
-                if plan.calls[arg - 1].party != driver.party
-            }
-            assert sorted(driver.received) == sorted(foreign)
-        finish(made)
+        return
+    assert made.is_done, f"stuck\n{made.why_stuck()}"
+    for driver in made.drivers.values():
+        mine = [call.number for call in plan.calls if call.party == driver.party]
+        assert sorted(driver.executed) == mine
+        foreign = {
+            arg
+            for call in plan.calls
+            if call.party == driver.party
+            for arg in call.args
+            if plan.calls[arg - 1].party != driver.party
+        }
+        assert sorted(driver.received) == sorted(foreign)
+    finish(made)
+
+
+@st.composite
+def plans(draw):
+    parties = ("ALICE", "BOB", "CAROL")[: draw(st.sampled_from((2, 3)))]
+    calls = []
+    for number in range(1, draw(st.integers(2, 25)) + 1):
+        args = draw(st.sets(st.integers(1, number - 1), max_size=6)) if number > 1 else ()
+        size = draw(st.one_of(st.integers(1, 300), st.integers(1, 40_000)))
+        calls.append(
+            federation.Call(number, draw(st.sampled_from(parties)), tuple(sorted(args)), size)
+        )
+    return federation.Plan(
+        calls=tuple(calls),
+        parties=parties,
+        budget=draw(st.integers(0, 200_000)),
+        spill=draw(st.sampled_from((0, 20_000, 1 << 30))),
+        lanes=draw(st.integers(1, 3)),
+        pending=draw(st.sampled_from((1, 3, 1000))),
+        takes_singly=draw(st.booleans()),
+        offer_limit=draw(st.sampled_from((1, 3, 1024))),
+        chunk_bytes=draw(st.sampled_from((500, 5000, 1 << 20))),
+        repeat_rate=draw(st.sampled_from((0.0, 0.5))),
+        capacity=draw(st.sampled_from((100, 1 << 16))),
+        cut_rate=draw(st.sampled_from((0.0, 0.01, 0.1))),
+        spill_fails=draw(st.sampled_from((0.0, 0.3))),
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@hypothesis.given(plans(), st.integers(0, 1 << 32), st.sampled_from((0, 200, 2000)))
+def test_no_plan_ends_otherwise_than_done_or_by_name(plan, seed, steps):
+    made = federation.Federation(plan, random.Random(seed))
+    made.stir(steps)
+    made.drain()
+    assert_done_or_named(made)
 
 
 def assert_too_large(plan, driver):

@@ -278,6 +278,17 @@ def test_a_chunk_is_written_into_the_place_that_the_sink_names():
     assert reader.partial == 0
 
 
+@pytest.mark.parametrize("step", [1000, 7001, 100_000])
+def test_frames_that_cross_the_end_of_the_staging_buffer_come_whole(step):
+    bodies = [bytes([n]) * (n * 997 % 65_000) for n in range(1, 60)]
+    raw = b"".join(frames.small(frames.NOTE, 1, 1, body=body) for body in bodies)
+    sink = Recorder()
+    reader = decoder(sink)
+    for at in range(0, len(raw), step):
+        reader.feed(raw[at : at + step])
+    assert [seen[5] for seen in sink.seen] == bodies
+
+
 def test_an_unwanted_chunk_is_thrown_away_without_a_buffer():
     sink = Recorder(take_chunks=False)
     reader = decoder(sink)

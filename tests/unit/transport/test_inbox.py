@@ -112,6 +112,15 @@ def test_more_announcements_than_allowed_are_refused():
         made.meta(6)
 
 
+def test_a_credit_that_may_have_been_cut_off_is_repeated():
+    made = Receiver(window=10_000)
+    assert made.control() == [("CREDIT", b"", 10_000)]
+    assert made.control() == []
+    made.box.pause()
+    made.box.resume(0)
+    assert made.control() == [("CREDIT", b"", 10_000)]
+
+
 @pytest.mark.parametrize(
     ("offset", "length", "word"),
     [(1, 4, "0 are there"), (0, 11, "11 bytes"), (10, 1, "0 are there")],

@@ -166,6 +166,16 @@ def test_a_connection_without_a_hello_ends_at_the_deadline():
     assert silent.output(1000) == []
 
 
+def test_connections_that_say_nothing_are_few():
+    made = pair.Pair().settle()
+    opened = [made.alice.link.accepted(made.clock()) for _ in range(50)]
+    assert [bool(one.closing) for one in opened] == [False] * 8 + [True] * 42
+    for one in opened:
+        one.lost("closed", made.clock())
+    assert not made.alice.link.accepted(made.clock()).closing
+    assert made.alice.link.is_up
+
+
 def test_a_second_connection_that_never_comes_breaks_the_first():
     made = pair.Pair()
     made.wire.dial(0)
@@ -373,7 +383,7 @@ def test_a_cut_value_goes_on_at_the_byte_that_arrived():
     payload = bytes(range(256)) * 20_000
     made.alice.send(payload)
     made.bob.need(1, 1)
-    sent = 0
+    sent = there = 0
     for _ in range(60):
         bulk = made.alice.link._bulk
         lane = next(lane for pipe in made.wire.pipes for lane in pipe.lanes if lane.source is bulk)
@@ -385,6 +395,8 @@ def test_a_cut_value_goes_on_at_the_byte_that_arrived():
         lane.flight.clear()
         made.wire.close_ended()
         before = made.bob.link.inbox._parcels[1].received
+        assert before >= there + 149_000, "the part of a chunk that arrived counts"
+        there = before
         for side in (1, 0):
             made.wire.dial(side)
         for _ in range(8):
@@ -527,6 +539,26 @@ def test_ones_own_pause_is_not_blamed_on_the_peer():
     assert made.alice.error is None
     made.settle()
     made.pass_time(5)
+    assert made.alice.link.is_up
+
+
+def test_ones_own_pause_does_not_end_a_handshake_or_a_redial():
+    made = pair.Pair()
+    made.wire.dial(0)
+    young = made.alice.link._connections[0]
+    made.alice.link.tick(made.clock())
+    made.clock.advance(500)
+    made.alice.link.tick(made.clock())
+    assert young.closing == ""
+    made.settle()
+    made.wire.is_broken = True
+    made.wire.cut()
+    made.wire.close_ended()
+    made.clock.advance(500)
+    made.alice.link.tick(made.clock())
+    assert made.alice.error is None
+    made.wire.is_broken = False
+    made.settle()
     assert made.alice.link.is_up
 
 

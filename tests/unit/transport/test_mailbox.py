@@ -68,9 +68,8 @@ class Line:
 
 
 def mailbox_of(room, *, spill=0, **options):
-    """A mailbox without windows and with `room` bytes beside the reserve's quarter."""
-    box = mailbox.Mailbox(budget_bytes=room, spill_bytes=spill, peers=1, **options)
-    box._room, box._reserve, box.window_bytes = room, room // 4, 0
+    """A mailbox that keeps nothing back for windows: `room` bytes, a quarter of it reserve."""
+    box = mailbox.Mailbox(budget_bytes=room, spill_bytes=spill, peers=0, **options)
     return box, Line(box)
 
 
