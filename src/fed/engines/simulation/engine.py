@@ -322,7 +322,9 @@ class SimulationEngine:
         if failure is not None:
             failure = self._refused_input(call, found) or failure
         elif call.kind is ledger.METHOD and self._outcomes.gone:
-            failure = self._outcomes.of_actor(_actor(call), call)  # type: ignore[arg-type]
+            key: Any = _actor(call)
+            if key in self._outcomes.gone:
+                failure = self._refused_input(call, found) or self._outcomes.of_actor(key, call)
         if failure is not None:
             self._failed(call, made, failure)
             return
