@@ -100,10 +100,12 @@ class Checker:
         before = _Shared(self._looks, self._roots(function), arrays, self._unseen)
         try:
             value = body()
-        except Exception as error:  # also the StopIteration of a coroutine that returns
+        except Exception as error:
             changed = list(before.changes())
             if changed:
-                raise _violation(call, changed) from error
+                # A coroutine that returns raises too, but that is no cause.
+                has_failed = not isinstance(error, StopIteration)
+                raise _violation(call, changed) from error if has_failed else None
             raise
         changed = list(before.changes())
         if not changed:

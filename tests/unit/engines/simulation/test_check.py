@@ -516,6 +516,7 @@ def test_each_step_of_a_coroutine_is_checked(
     with pytest.raises(errors.IsolationError) as caught:
         drive(checker, coroutine)
     assert caught.value.changed == changed
+    assert caught.value.__cause__ is None
 
 
 def drive(checker: check.Checker, coroutine: object) -> object:
