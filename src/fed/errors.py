@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 
-def _rebuild(cls: type[FedError], fields: dict[str, Any]) -> FedError:
+def _rebuild(cls: type[FedError], args: tuple[Any, ...], fields: dict[str, Any]) -> FedError:
     error = cls.__new__(cls)
+    error.args = args
     for name, value in fields.items():
         setattr(error, name, value)
     return error
@@ -21,7 +22,7 @@ class FedError(Exception):
     """Root of all errors of the package. Its fields survive pickling, Ray and the wire."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), dict(vars(self)))
+        return _rebuild, (type(self), self.args, dict(vars(self)))
 
 
 def _joined(problem: str, fix: str) -> str:
