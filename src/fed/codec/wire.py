@@ -85,15 +85,21 @@ def encode(
     made = Encoded(header=tags.prefix(done.lengths) + tree, buffers=done.buffers)
     problem = _over(len(made.header), done.lengths, limits)
     if problem is not None:
-        raise errors.ValueRefusedError(
-            path=root,
-            type_name=_types.type_name(type(value)),
-            reason=problem[0],
-            limit=problem[1],
-            party=party,
-            call=call,
-        )
+        raise _too_large(value, problem, root=root, party=party, call=call)
     return made
+
+
+def _too_large(
+    value: object, problem: tuple[str, str], *, root: str, party: str | None, call: int | None
+) -> errors.ValueRefusedError:
+    return errors.ValueRefusedError(
+        path=root,
+        type_name=_types.type_name(type(value)),
+        reason=problem[0],
+        limit=problem[1],
+        party=party,
+        call=call,
+    )
 
 
 def decode(
@@ -171,19 +177,36 @@ def digest(value: object, *, types: types.UserTypes) -> bytes:
     return sha.digest()
 
 
-def size(value: object, *, types: types.UserTypes | None = None) -> int:
+def size(
+    value: object,
+    *,
+    types: types.UserTypes | None = None,
+    limits: Limits | None = None,
+    root: str = "result",
+    party: str | None = None,
+    call: int | None = None,
+) -> int:
     """How many bytes header and body of the value take; arrays aren't touched.
 
     Args:
         value: a value that may cross.
         types: the user's classes; by default any class passes under its own name, for values
             that `types.cross` let through before.
+        limits: what it may take, as for `encode`; none by default.
+        root: what the path in an error starts with.
+        party: the owner, for the error.
+        call: number of the call that made the value, for the error.
 
     Raises:
-        ValueRefusedError: if the value may not cross.
+        ValueRefusedError: if `encode` would refuse the value under these limits.
     """
-    tree, done = _written(value, types or _ANY, _NO_LIMITS, True, root="value")
-    return len(tags.prefix(done.lengths)) + len(tree) + tags.body_bytes(done.lengths)
+    bounds = limits or _NO_LIMITS
+    tree, done = _written(value, types or _ANY, bounds, True, root=root, party=party, call=call)
+    header_bytes = len(tags.prefix(done.lengths)) + len(tree)
+    problem = _over(header_bytes, done.lengths, bounds) if limits is not None else None
+    if problem is not None:
+        raise _too_large(value, problem, root=root, party=party, call=call)
+    return header_bytes + tags.body_bytes(done.lengths)
 
 
 def _written(
@@ -228,7 +251,7 @@ def _over(header_bytes: int, lengths: Sequence[int], limits: Limits) -> tuple[st
         )
     total = header_bytes + tags.body_bytes(lengths)
     if total > limits.total_bytes:
-        return f"it takes {total} bytes", f"{limits.total_bytes} bytes"
+        return f"it takes {total:,} bytes", f"max_value_bytes = {limits.total_bytes:,}"
     return None
 
 

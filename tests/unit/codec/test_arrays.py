@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.unit.codec import values
 
 from fed import errors
 from fed.codec import arrays, types
@@ -136,7 +137,7 @@ def test_spelling_of_the_dtype_is_the_standard_one() -> None:
     np.zeros(2, [(("title", "a"), "i4")]), np.longdouble(1), np.ma.zeros(3),
     np.zeros((1, 1)).view(np.matrix),
     np.zeros(2, np.dtype({"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [0, 2]})),
-], ids=repr)  # fmt: skip
+], ids=values.label)  # fmt: skip
 def test_other_arrays_are_refused(value: object) -> None:
     with pytest.raises(errors.ValueRefusedError) as caught:
         cross({"w": [value]})
@@ -146,7 +147,7 @@ def test_other_arrays_are_refused(value: object) -> None:
 @pytest.mark.parametrize("value", [
     np.float64(1.5), np.float32(1.5), np.int64(3), np.bool_(True), np.complex64(1j), np.str_("a\0"),
     np.bytes_(b"a\0"), np.datetime64("2020-01-01"), np.timedelta64(3, "ms"), np.datetime64("NaT"),
-], ids=repr)  # fmt: skip
+], ids=values.label)  # fmt: skip
 def test_numpy_scalars_pass_by_reference(value: object) -> None:
     assert cross(value) is value
     assert cross([value])[0] is value

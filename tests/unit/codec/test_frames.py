@@ -5,6 +5,7 @@ import datetime
 from typing import Any
 
 import pytest
+from tests.unit.codec import values
 
 from fed import errors
 from fed.codec import types, wire
@@ -69,7 +70,7 @@ def test_frames_arrive_as_they_cross(make: Any) -> None:
         pandas.testing.assert_frame_equal(made, value, check_column_type=False)
 
 
-@pytest.mark.parametrize("name", [None, "x", 3, ("a", 1), frozenset({"p"})], ids=repr)
+@pytest.mark.parametrize("name", [None, "x", 3, ("a", 1), frozenset({"p"})], ids=values.label)
 def test_series_keep_their_name(name: Any) -> None:
     value = pandas.Series([1.5, None], index=["a", "b"], name=name)
     for made in (crossed(value), sent(value)):

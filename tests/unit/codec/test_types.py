@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from tests.unit.codec import values
 
 from fed import errors
 from fed.codec import types
@@ -112,7 +113,7 @@ def test_flat_containers_are_fresh() -> None:
         [(1, [2])],
         [{}, ()],
     ],
-    ids=repr,
+    ids=values.label,
 )
 def test_rows_are_fresh(value: list[Any]) -> None:
     made = cross(value)

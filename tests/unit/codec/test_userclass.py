@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 import pytest
+from tests.unit.codec import values
 
 from fed.codec import types, wire
 
@@ -90,7 +91,9 @@ class Unset:
     b: int = dataclasses.field(init=False)
 
 
-@pytest.mark.parametrize("value", [Generally(3), Abstractly(3), Base(1), Derived(1, 2)], ids=repr)
+@pytest.mark.parametrize(
+    "value", [Generally(3), Abstractly(3), Base(1), Derived(1, 2)], ids=values.label
+)
 def test_dataclasses_of_every_kind_are_rebuilt(value: object) -> None:
     RAN.clear()
     for made in both([value]):
@@ -118,7 +121,7 @@ class Odd(enum.Enum):
 
 
 @pytest.mark.parametrize(
-    "value", [Word.A, Bits.A, Bits.A | Bits.B, Bits(0), Bits(8), Odd.A], ids=repr
+    "value", [Word.A, Bits.A, Bits.A | Bits.B, Bits(0), Bits(8), Odd.A], ids=values.label
 )
 def test_members_of_every_kind_stay_what_they_are(value: object) -> None:
     RAN.clear()

@@ -77,7 +77,7 @@ def nested(levels: int, kind: type = list) -> Any:
     [2**64, {"plain": [1, "x"]}, (1, 2)], {b"k" * 3000: b"v" * 3000}, {frozenset({b"x" * 5000})},
     {0.0: 1, "0": 2, None: 3, True: 4}, [True, 1, 1.0], {float("nan"): 1}, nested(64),
     nested(64, dict), nested(64, tuple), nested(64, frozenset),
-], ids=lambda v: repr(v)[:30])  # fmt: skip
+], ids=lambda v: values.label(v)[:30])  # fmt: skip
 def test_corners(value: object) -> None:
     assert shape_of(decode(encode(value))) == shape_of(crossed(value))
 
@@ -97,7 +97,7 @@ LEAVES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("leaf", LEAVES, ids=repr)
+@pytest.mark.parametrize("leaf", LEAVES, ids=values.label)
 @pytest.mark.parametrize("levels", [61, 62, 63, 64])
 def test_depth_is_the_same_for_both(leaf: Any, levels: int) -> None:
     for around in (lambda v: [v], lambda v: (v,), lambda v: {"k": v}, lambda v: {1: v}):
@@ -127,7 +127,7 @@ def test_arrays_in_unaligned_memory_are_aligned_by_a_copy() -> None:
     {"model": [1, 2, 3, bytearray(1)]}, [object()], {(1, object()): 2}, {frozenset({range(2)})},
     collections.OrderedDict(a=iter(())), [values.Key(slice(0))], [np.array([None])],
     [np.longdouble(1)], [2**64, object()], ["\ud800", {"a": [object()]}],
-], ids=repr)  # fmt: skip
+], ids=values.label)  # fmt: skip
 def test_refusals_are_those_of_crossing(value: object) -> None:
     with pytest.raises(errors.ValueRefusedError) as one:
         crossed(value)
@@ -233,7 +233,7 @@ def test_limits_of_the_sender() -> None:
         ([[[[1]]]], "3 levels"),
         ([1] * 100, "100 items"),
         (["x" * 1000], "1000 bytes"),
-        (np.zeros(1000), "5000 bytes"),
+        (np.zeros(1000), "max_value_bytes = 5,000"),
         ([np.zeros(130)] * 3, "2 buffers"),
     ):
         with pytest.raises(errors.ValueRefusedError) as caught:

@@ -8,6 +8,7 @@ import datetime
 import decimal
 import enum
 import math
+import re
 import struct
 import uuid
 from collections.abc import Hashable
@@ -21,6 +22,11 @@ from hypothesis.extra import numpy as hnp
 from fed.codec import arrays, types
 
 USER = types.UserTypes([__name__], None)
+
+
+def label(value: object) -> str:
+    """A test's id: the value's repr without addresses, which differ between workers."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 class Color(enum.Enum):

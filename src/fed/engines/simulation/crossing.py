@@ -65,8 +65,7 @@ class Crossing:
         except errors.ValueRefusedError as error:
             raise _made_by(obj, error) from error.__cause__
         shared = value if value is form else calls.NOTHING
-        if self._traffic.to(obj, place, value, shared=shared):
-            raise self._too_large(obj, value)
+        self._traffic.to(obj, place, value, shared=shared)
         return value
 
     def handed_out(self, obj: Any) -> Any:
@@ -80,8 +79,8 @@ class Crossing:
             value = self._crossed(obj, form)
         except errors.ValueRefusedError as error:
             raise _made_by(obj, error) from error.__cause__
-        if obj.sent is None and self._traffic.refuses(value):
-            raise self._too_large(obj, value)
+        if obj.sent is None:
+            self._traffic.encoded_bytes(obj, value)  # refuses what is too large
         return _marked(value)
 
     def _crossed(self, obj: Any, form: Any) -> Any:
@@ -93,16 +92,6 @@ class Crossing:
         if kind is seal.array_type():
             return self._array(obj, form)
         return types.cross(seal.opened(form), types=self._types, party=obj.party, call=obj.number)
-
-    def _too_large(self, obj: Any, value: Any) -> errors.ValueRefusedError:
-        return errors.ValueRefusedError(
-            path="result",
-            type_name=types.type_name(type(value)),
-            reason=f"it takes {traffic.encoded_bytes(value):,} bytes encoded",
-            limit=f"max_value_bytes = {self._traffic.limit_bytes:,}",
-            party=obj.party,
-            call=obj.number,
-        )
 
     def _array(self, obj: Any, array: Any) -> Any:
         # Sealed arrays are read-only for good, so those that look the same after encoding and

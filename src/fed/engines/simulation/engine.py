@@ -61,7 +61,7 @@ class SimulationEngine:
         digests_values: bool = False,
     ) -> None:
         self.ledger = ledger.Ledger()
-        self.traffic = counted.Traffic(max_value_bytes)
+        self.traffic = counted.Traffic(user_types, max_value_bytes=max_value_bytes)
         self.store = kept
         self.seed = seed
         self.running: Any = None
@@ -99,7 +99,7 @@ class SimulationEngine:
             "_new": object.__new__,
             "_ATOMS": seal.ATOMS,
             "_Sent": counted.Sent,
-            "_crosses": self.traffic.to,
+            "_refused": self._is_refused,
             "_read": self._read_or_nothing,
             "_NO_VALUE": NOTHING,
             "_ledger": self.ledger,
@@ -477,6 +477,14 @@ class SimulationEngine:
         else:
             result.value = self._outcomes.failure(call, error)
         return result
+
+    def _is_refused(self, obj: Any, method: methods.Method, value: Any) -> bool:
+        """Count an atom that crosses; True if it may not, which the general way then says."""
+        try:
+            self.traffic.to(obj, method.place, value, shared=value)
+        except errors.ValueRefusedError:
+            return True
+        return False
 
     def _read_or_nothing(self, obj: Any, method: methods.Method) -> Any:
         """The value of an object for a call on the short way; NOTHING sends it the general way."""

@@ -212,9 +212,7 @@ _ARGUMENT: Final = """\
                         _to.bits[self.place] = 1
                     except (IndexError, TypeError):
                         _to.add(self.place)
-                elif _to != self.place and _crosses(
-                    {name}, self.place, _value{place}, shared=_value{place}
-                ):
+                elif _to != self.place and _refused({name}, self, _value{place}):
                     return self.call(({arguments}), {{}}, _no_options)
         else:
             _value{place} = _read({name}, self)

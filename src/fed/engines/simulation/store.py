@@ -162,6 +162,8 @@ class Spill:
         """
         import numpy as np
 
+        from fed.codec import arrays
+
         order: Any = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
         flat = np.ravel(array, order=order).view(np.uint8)
         segment = self._segment(flat.nbytes)
@@ -173,7 +175,7 @@ class Spill:
         segment.values += 1
         memory = memoryview(segment.map)[start : start + flat.nbytes]
         weakref.finalize(memory, self._released, segment).atexit = False
-        spilled: numpy.ndarray[Any, Any] = np.frombuffer(memory, dtype=array.dtype)
+        spilled: numpy.ndarray[Any, Any] = np.frombuffer(arrays.marked(memory), dtype=array.dtype)
         return spilled.reshape(array.shape, order=order)
 
     def _segment(self, size_bytes: int) -> _Segment:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-#: A float encoded: a tag and eight bytes (docs/wire-format.md).
-_FLOAT_BYTES: Final = 9
+if TYPE_CHECKING:
+    from fed.codec import types, wire
 
 #: Receivers of an object are kept as a set until they are this share of all parties, then as one
 #: byte per party: a byte costs a seventieth of a set's entry, and far less time.
 _DENSE: Final = 64
 
 
-def encoded_bytes(value: Any) -> int:
-    """Bytes that a value takes encoded."""
-    if type(value) is float:
-        return _FLOAT_BYTES
-    from fed.codec import wire
-
-    return wire.size(value)
+#: A float encoded: a tag and eight bytes (docs/wire-format.md). Known without asking the codec.
+_FLOAT_BYTES: Final = 9
 
 
 class Traffic:
@@ -27,14 +22,18 @@ class Traffic:
 
     Attributes:
         parties: how many places there are so far.
-        limit_bytes: values that take more encoded are not let through.
     """
 
-    __slots__ = ("_open", "_size_bytes", "_values", "limit_bytes", "parties")
+    __slots__ = ("_limits", "_open", "_size_bytes", "_types", "_values", "parties")
 
-    def __init__(self, limit_bytes: int | None = None) -> None:
+    def __init__(self, user_types: types.UserTypes, *, max_value_bytes: int | None) -> None:
         self.parties = 0
-        self.limit_bytes = limit_bytes
+        self._types = user_types
+        self._limits: wire.Limits | None = None
+        if max_value_bytes is not None:
+            from fed.codec import wire
+
+            self._limits = wire.Limits(total_bytes=max_value_bytes)
         self._values = 0
         self._size_bytes = 0
         self._open: weakref.WeakSet[Sent] = weakref.WeakSet()
@@ -54,33 +53,42 @@ class Traffic:
         self._values += values
         self._size_bytes += values * size_bytes
 
-    def refuses(self, value: Any) -> bool:
-        """True if a value is too large to cross."""
-        return self.limit_bytes is not None and encoded_bytes(value) > self.limit_bytes
+    def encoded_bytes(self, obj: Any, value: Any) -> int:
+        """Bytes that the value of `obj` takes encoded.
 
-    def to(self, obj: Any, place: int, value: Any, *, shared: Any) -> bool:
-        """The value of `obj` goes to the party at `place`; True if it is too large for that.
+        Raises:
+            ValueRefusedError: if the codec would refuse it for its size.
+        """
+        if type(value) is float:
+            return _FLOAT_BYTES
+        from fed.codec import wire
+
+        return wire.size(
+            value, types=self._types, limits=self._limits, party=obj.party, call=obj.number
+        )
+
+    def to(self, obj: Any, place: int, value: Any, *, shared: Any) -> None:
+        """The value of `obj` goes to the party at `place`.
 
         Args:
             obj: a fed object of the session; its `sent` is brought up to date.
             place: the receiving party's place among all.
             value: what it gets.
             shared: the same if other parties may have the very same value, else NOTHING.
+
+        Raises:
+            ValueRefusedError: if the codec would refuse it for its size; nothing is counted then.
         """
         sent = obj.sent
         if sent is None:
-            size_bytes = encoded_bytes(value)
-            if self.limit_bytes is not None and size_bytes > self.limit_bytes:
-                return True
+            self.count(1, self.encoded_bytes(obj, value))
             obj.sent = place
-            self.count(1, size_bytes)
         elif type(sent) is Sent:
             sent.add(place)
         elif sent != place:
-            obj.sent = sent = Sent(self, sent, encoded_bytes(value), shared)
+            obj.sent = sent = Sent(self, sent, self.encoded_bytes(obj, value), shared)
             self._open.add(sent)
             sent.add(place)
-        return False
 
 
 class Sent:

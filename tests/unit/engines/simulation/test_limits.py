@@ -35,6 +35,14 @@ def test_a_value_over_the_limit_crosses_nowhere_and_passes_inside_its_party(valu
         assert (caught.value.party, caught.value.call) == ("ALICE", made.number)
 
 
+@pytest.mark.parametrize("count", [3_000_000])
+@pytest.mark.usefixtures("session")
+def test_too_many_parts_are_refused_as_the_wire_format_refuses_them(count: int) -> None:
+    made = fed.put([1] * count, party="ALICE")
+    with pytest.raises(fed.ValueRefusedError, match="items"):
+        fed.get(made)
+
+
 @pytest.mark.usefixtures("session")
 def test_a_value_below_the_limit_crosses() -> None:
     made = fed.put(b"x" * 900, party="ALICE")
