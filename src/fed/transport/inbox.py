@@ -63,6 +63,17 @@ class Parcel(frames.Meta):
         """Where in the payload the body begins; the head is before it."""
         return -(-self.head_size // outbox.ALIGNMENT) * outbox.ALIGNMENT
 
+    def parts(self) -> tuple[memoryview, memoryview]:
+        """Head and body as views of the buffer, for the codec; the body is aligned as sent.
+
+        Raises:
+            TransportError: if it is not in memory.
+        """
+        buffer = self.buffer
+        if buffer is None:
+            raise errors.TransportError(party=self.party, reason=f"{self!r} is not in memory")
+        return buffer[: self.head_size], buffer[self.body_start :]
+
     def __repr__(self) -> str:
         return (
             f"<Parcel {self.id} of {self.party}: object {self.call}.{self.index} for call "

@@ -13,6 +13,10 @@ After any of these: `link.poll()` and the mailbox's events; `connection.closing`
 carrier is to send what `output` still gives and close; `link.wants_dial` says what to dial. The
 `wake` given at the start is called when a connection has something to send.
 
+One lock of the owner guards a mailbox and all links that feed it; only the filling of a view from
+`buffer()` and the sending of pieces from `output` happen outside it. A reader thread per
+connection may call `buffer()` without the lock.
+
 A pair of connections, control and bulk, lives and dies together; a new pair is used only after
 `lost` was said of the old ones, so that no reader of an old one can write into a buffer of values.
 """
@@ -305,11 +309,11 @@ class Link:
             is_told=False,
         )
 
-    def close(self, reason: str) -> None:
-        """End the link here and now; the peer is told why."""
+    def close(self, reason: str, *, code: int = handshake.CLOSED) -> None:
+        """End the link here and now; the peer is told why (`DIVERGED` where programs differ)."""
         self._end(
             errors.TransportError(party=self.peer, reason=reason),
-            handshake.CLOSED,
+            code,
             reason,
             is_told=False,
         )
@@ -747,6 +751,10 @@ class Link:
         elif code == handshake.STALLED:
             error = errors.PartyLostError(
                 party=self.peer, reason=f"it took this side for stalled: {words}"
+            )
+        elif code == handshake.DIVERGED:
+            error = errors.TransportError(
+                party=self.peer, reason=f"its program differs from this one: {words}"
             )
         else:
             error = errors.TransportError(party=self.peer, reason=f"it ended the link: {words}")

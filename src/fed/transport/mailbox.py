@@ -222,7 +222,8 @@ class Mailbox:
             elif parcel.token is not None:
                 self._spill_free += parcel.size
             parcel.account = inbox.GONE
-            parcel.buffer = None
+            if not parcel.taken:
+                parcel.buffer = None
         kept = [
             one
             for one in self.events

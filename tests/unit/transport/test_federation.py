@@ -134,6 +134,8 @@ def test_a_broken_network_is_a_named_loss_on_both_sides(seed):
     made.stir(rng.choice((0, 30, 300, 3000)))
     for line in made.wires:
         line.settle()
+    for driver in made.drivers.values():
+        driver.hear()
     if made.failures:
         return
     for line in made.wires:

@@ -233,6 +233,29 @@ def test_a_value_arrives_once_with_its_head_and_body(size):
     assert made.alice.link.undrained == ""
 
 
+def test_a_value_of_the_codec_crosses_without_a_copy_at_the_receiver():
+    import numpy as np
+
+    from fed.codec import types, wire
+
+    user = types.UserTypes([], None)
+    value = {"w": np.arange(300_000, dtype="<f8"), "b": np.ones(3, "<f4"), "n": [1, "x", None]}
+    coded = wire.encode(value, types=user)
+    made = pair.Pair(budget=1 << 26).settle()
+    made.alice.send(coded.header, views=list(coded.body()))
+    made.bob.need(1, 1)
+    made.settle()
+    parcel = made.bob.box.events.popleft().parcel
+    made.bob.box.take(parcel, digest=pair.DIGEST)
+    got = wire.decode(*parcel.parts(), types=user)
+    made.bob.box.handed_over(parcel)
+    assert got["n"] == value["n"]
+    assert (got["w"] == value["w"]).all()
+    assert (got["b"] == value["b"]).all()
+    assert len(made.bob.allocated) == 1
+    assert not got["w"].flags.owndata
+
+
 def test_bodies_are_passed_through_without_a_copy():
     made = pair.Pair(budget=1 << 26, alice={"chunk_bytes": 1 << 20}).settle()
     body = memoryview(bytearray(3 << 20))

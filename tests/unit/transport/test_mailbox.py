@@ -401,6 +401,18 @@ def test_what_a_lost_peer_left_is_forgotten_and_others_get_the_room():
     assert line.done == []
 
 
+def test_a_value_in_hand_stays_with_its_consumer_when_the_peer_is_lost():
+    box, line = mailbox_of(4000)
+    parcel = line.eager(1, 1, 10)
+    need(box, 1, 1)
+    box.take(parcel, digest=DIGEST)
+    box.leave([parcel])
+    assert parcel.buffer is not None
+    box.handed_over(parcel)
+    assert line.done == []
+    assert box.used_bytes == 0
+
+
 def test_entries_of_values_long_gone_do_not_pile_up():
     box, line = mailbox_of(1 << 20, spill=1 << 20)
     for number in range(1, 5001):
