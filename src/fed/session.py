@@ -202,13 +202,21 @@ def _tell(settled: resolve.Settled) -> None:
     log.setLevel(settled.settings.log_level.upper())
     if settled.replaced:
         texts = ", ".join(
-            f"{item.name}={item.run} (script: {item.script})" for item in settled.replaced
+            f"{item.name}: {_shown(item.run)} instead of {_shown(item.script)}"
+            for item in settled.replaced
         )
         log.info("rayfed run replaces settings of the script: %s", texts)
     for item in settled.set_aside:
         log.info("setting %s from %s has no effect: %s", item.name, item.where, item.why)
     for note in settled.notes:
         log.info("%s", note)
+
+
+def _shown(value: object) -> str:
+    """A setting's value for a log line."""
+    from fed.config import parties
+
+    return f"{len(value):,} parties" if isinstance(value, parties.Parties) else str(value)
 
 
 def _engine(settled: resolve.Settled) -> port.Engine:
