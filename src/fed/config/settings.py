@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fed import names
-from fed.config import choices, kinds
+from fed.config import choices, kinds, policies
 from fed.config import parties as declared  # `Settings.parties` has the plain name
 
 SIMULATION = frozenset({choices.Mode.SIMULATION})
@@ -355,6 +355,34 @@ class Settings:
         modes=MULTI,
         doc="Allows addresses beyond this machine without TLS. Everyone on the way can read and "
         "alter what crosses.",
+    )
+    audit: Path | None = _setting(
+        kinds.PATH,
+        section=_SECURITY,
+        modes=MULTI,
+        default_doc="no record is kept",
+        doc="File to which a line is appended for every value that leaves or enters: peer, call, "
+        "type, shape, bytes and digest, chained by hashes (`rayfed audit`). What can't be recorded "
+        "does not cross.",
+    )
+    audit_sync: bool = _setting(
+        kinds.FLAG,
+        False,
+        section=_SECURITY,
+        modes=MULTI,
+        doc="Waits until each line of `audit` is on the disk before its value leaves, so that a "
+        "power failure loses none. Else they are written to the disk once a second; a process that "
+        "dies loses none either way.",
+    )
+    policy: policies.Policy = _setting(
+        policies.KIND,
+        section=_SECURITY,
+        modes=MULTI,
+        make=policies.Policy,
+        default_doc="no limits beyond the other settings",
+        doc="Which types, calls and sizes may leave this party (`send`) and enter it (`receive`), "
+        "and how much in a minute, for all peers and for each. What breaks it is refused by name "
+        "at both ends.",
     )
 
     compute: choices.Compute = _setting(
