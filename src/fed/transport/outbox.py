@@ -150,7 +150,9 @@ class Outbox:
         out.offset = out.at = out.pos = 0
         self._open[out.id] = out
         self.queued_bytes += size
-        if not self._paused and not self._queue and self._used + out.charge <= self._window:
+        fits = self._used + out.charge <= self._window and not self._paused
+        # A scalar for a later call does not wait behind large values that have no room.
+        if fits and (not self._queue or size <= frames.INLINE_LIMIT):
             self._send_eagerly(out)
         else:
             out.state = _QUEUED

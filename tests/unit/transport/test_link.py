@@ -585,6 +585,19 @@ def test_ones_own_pause_does_not_end_a_handshake_or_a_redial():
     assert made.alice.link.is_up
 
 
+def test_a_carrier_that_ticks_only_at_the_deadline_misses_nothing():
+    made = pair.Pair(stall_timeout_s=47.0).settle()
+    start = made.clock()
+    for _ in range(100):
+        due = made.alice.link.deadline()
+        assert due >= made.clock()
+        made.clock.now_s = due
+        made.alice.link.tick(due)
+        if made.alice.error:
+            break
+    assert made.clock() - start == pytest.approx(47.0)
+
+
 def test_quiet_links_ping_and_stay():
     made = pair.Pair(stall_timeout_s=20.0).settle()
     made.alice.number = 3

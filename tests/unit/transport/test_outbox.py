@@ -66,6 +66,15 @@ def test_the_window_is_used_until_it_is_full_and_no_further():
     assert made.bulk() == [("META", 7, 10)]
 
 
+def test_a_scalar_passes_large_values_that_find_no_room():
+    made = Sender(window=100_000, offer_limit=1)
+    for number in (1, 2, 3):
+        made.send(number, 1 << 20)
+    scalar = made.send(9)
+    assert made.control() == [("META", 1)]
+    assert made.bulk() == [("META", scalar, 10)]
+
+
 def test_an_old_credit_changes_nothing():
     made = Sender(window=10_000)
     made.box.credited(5)
