@@ -173,9 +173,12 @@ class Spill:
             done += os.pwrite(segment.file.fileno(), memoryview(flat.data)[done:], start + done)
         segment.end = -(-(start + flat.nbytes) // _ALIGNMENT) * _ALIGNMENT
         segment.values += 1
-        memory = memoryview(segment.map)[start : start + flat.nbytes]
-        weakref.finalize(memory, self._released, segment).atexit = False
-        spilled: numpy.ndarray[Any, Any] = np.frombuffer(arrays.marked(memory), dtype=array.dtype)
+        # An array of its own, which every view of the value keeps alive. A slice of a memoryview
+        # would not do: who takes a buffer from it refers to the map alone.
+        region = np.frombuffer(segment.map, np.uint8, flat.nbytes, start)
+        weakref.finalize(region, self._released, segment).atexit = False
+        marked = arrays.marked(region.data)
+        spilled: numpy.ndarray[Any, Any] = np.frombuffer(marked, dtype=array.dtype)
         return spilled.reshape(array.shape, order=order)
 
     def _segment(self, size_bytes: int) -> _Segment:
