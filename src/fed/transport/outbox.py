@@ -421,7 +421,7 @@ class Outbox:
                 out = self._open.get(number)
                 if out is None:
                     continue
-                if out.state != _SENT and not self._paused:
+                if out.state != _SENT:
                     raise self._broken(frame, f"message {number} was not sent in full")
                 self._forget(out)
                 found += 1

@@ -690,6 +690,20 @@ def test_a_failing_party_tells_the_other_first():
     assert made.wire.pipes == []
 
 
+def test_a_peer_that_missed_why_the_link_ended_hears_it_at_its_redial():
+    made = pair.Pair().settle()
+    made.wire.cut()
+    made.wire.close_ended()
+    made.alice.link.abort("KeyError")
+    pipe = wire_pipe(
+        made.bob.link.opened(link.CONTROL, made.clock()), made.alice.link.accepted(made.clock())
+    )
+    made.wire.pipes.append(pipe)
+    made.settle()
+    assert isinstance(made.bob.error, errors.PartyLostError)
+    assert "KeyError" in str(made.bob.error)
+
+
 def test_values_on_the_way_are_let_go_when_a_link_ends():
     made = pair.Pair(budget=1 << 26).settle()
     made.alice.send(b"x" * 100_000)
