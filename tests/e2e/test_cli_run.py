@@ -259,7 +259,7 @@ def test_an_option_stands_above_the_script_and_says_so(folder: command.Folder) -
         "--parties", "server=1,client=2",
     )  # fmt: skip
     assert ended.stdout == "server client-0 client-1\n"
-    assert "rayfed run replaces settings of the script: parties=" in ended.stderr
+    assert "of the script: parties: 3 parties instead of 1 parties" in ended.stderr
     assert re.search(r"^\d{4}-\d\d-\d\dT\S+Z INFO ", ended.stderr, re.MULTILINE)
 
 
@@ -282,7 +282,7 @@ def test_set_gives_any_setting(folder: command.Folder) -> None:
 def test_log_lines_and_the_report_can_be_json(folder: command.Folder) -> None:
     ended = folder.run("import fed\nfed.init(seed=1)\n", "--log-json", "--seed", "2")
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
-    assert "replaces settings of the script: seed=2 (script: 1)" in lines[0]["message"]
+    assert "replaces settings of the script: seed: 2 instead of 1" in lines[0]["message"]
     assert lines[0]["level"] == "info"
     assert lines[0]["logger"] == "fed"
     assert lines[-1]["report"]["sessions"][0]["mode"] == "simulation"

@@ -36,7 +36,7 @@ def stays_read_only(array: Any) -> bool:
 
 
 SIMPLE = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16 >i4 >f8 >c16 S3 U2 >U2"
-TIMES = "M8[ns] M8[25s] M8 m8[us] >M8[D] m8"
+TIMES = "M8[ns] M8[25s] M8 m8[us] >M8[D] m8[h]"
 PLAIN = [
     *f"{SIMPLE} {TIMES}".split(),
     np.dtype([("a", "<i2"), ("b", [("c", ">f8"), ("d", "U2")])]),
@@ -146,7 +146,7 @@ def test_other_arrays_are_refused(value: object) -> None:
 
 @pytest.mark.parametrize("value", [
     np.float64(1.5), np.float32(1.5), np.int64(3), np.bool_(True), np.complex64(1j), np.str_("a\0"),
-    np.bytes_(b"a\0"), np.datetime64("2020-01-01"), np.timedelta64(3, "ms"), np.datetime64("NaT"),
+    np.bytes_(b"a\0"), np.datetime64("2020-01-01"), np.timedelta64(3, "ms"), np.datetime64("NaT", "s"),
 ], ids=values.label)  # fmt: skip
 def test_numpy_scalars_pass_by_reference(value: object) -> None:
     assert cross(value) is value

@@ -64,7 +64,7 @@ CASES: dict[str, Any] = {
         np.array([b"ab", b"c"]),
         np.array(["ä", "bc"]),
         np.array([1, 2], "<M8[25s]"),
-        np.array([1, "NaT"], ">m8"),
+        np.array([1, "NaT"], ">m8[s]"),
     ],
     "structured_array": np.array(
         [(1, 2.5, [1, 2]), (3, -0.0, [3, 4])],
