@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import pickle
+import pickle  # noqa: TID251  (what errors must survive)
 import typing
 from typing import Any
 

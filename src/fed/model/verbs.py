@@ -41,7 +41,10 @@ def get(x: Any, timeout: float | None = None, parties: Sequence[str] | None = No
         raise errors.UsageError(
             problem=f"fed.get: parties={parties!r} is a string", fix=f"Write parties=[{parties!r}]"
         )
-    return engine.current().get(x, timeout=timeout, parties=parties)
+    try:
+        return engine.current().get(x, timeout=timeout, parties=parties)
+    finally:
+        del x  # an error keeps this frame, and a failed object keeps its error
 
 
 def put(value: T, party: str) -> objects.FedObject[T]:

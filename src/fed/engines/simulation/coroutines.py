@@ -15,6 +15,8 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Final
 
+from fed.engines.simulation import runner
+
 if TYPE_CHECKING:
     from fed.engines.simulation import engine as simulation
 
@@ -148,18 +150,24 @@ class Loop(asyncio.SelectorEventLoop):
 def stepped(
     engine: simulation.SimulationEngine, run: Any, coroutine: Coroutine[Any, Any, Any]
 ) -> Generator[Any, Any, Any]:
-    """Await `coroutine`, with `run` as the engine's running body during each of its steps."""
-    send, argument = coroutine.send, None
-    guard = engine.guard
+    """Await `coroutine`, with `run` as the engine's running body during each of its steps.
+
+    Gives what it returns, or a `runner.Raised` with what it raised.
+    """
+    send: Any = coroutine.send
+    argument: Any = None
+    guard, run_step = engine.guard, engine.runner
     while True:
         before = engine.running
         engine.running = run
-        try:
-            yielded = send(argument) if guard is None else guard.step(run, send, argument)
-        except StopIteration as stop:
-            return stop.value
-        finally:
-            engine.running = before
+        if guard is None:
+            yielded = run_step(send, (argument,))
+        else:
+            yielded = run_step(guard.step, (run, send, argument))
+        engine.running = before
+        if type(yielded) is runner.Raised:
+            is_end = isinstance(yielded.error, StopIteration)
+            return yielded.error.value if is_end else yielded
         try:
             argument = yield yielded
             send = coroutine.send

@@ -16,6 +16,7 @@ from fed.engines.simulation import (
     methods,
     outcomes,
     results,
+    runner,
     store,
     waiting,
 )
@@ -65,6 +66,7 @@ class SimulationEngine:
         self.store = kept
         self.seed = seed
         self.running: Any = None
+        self.runner = runner.Runner()
         self.progressed: tuple[int, int | None] | None = None
         self.parties_seen = 0
         self.got_values = 0
@@ -335,19 +337,16 @@ class SimulationEngine:
             failure = self._refused_input(call, found) or self._outcomes.failure(call, error)
             self._failed(call, made, failure)
             return
-        value: Any = None
         self.running = call
-        try:
-            if self.guard is None:
-                value = function(*args, **kwargs)
-            else:
-                value = self.guard.invoke(call, function, args, kwargs)
-        except BaseException as error:  # noqa: BLE001  (it becomes the outcome)
-            self.running = self._idle
-            self._failed(call, made, self._outcomes.raised(call, error))
-            return
+        value: Any = None
+        if self.guard is None:
+            value = self.runner(function, args, kwargs)
+        else:
+            value = self.runner(self.guard.invoke, (call, function, args, kwargs))
         self.running = self._idle
-        if handle is not None:
+        if type(value) is runner.Raised:
+            self._failed(call, made, self._outcomes.raised(call, value.error))
+        elif handle is not None:
             self._give(handle, call, value)
         elif inspect.iscoroutine(value):
             self._start(call, value, made)
@@ -515,11 +514,10 @@ class SimulationEngine:
         async def whole() -> None:
             try:
                 value = await coroutines.stepped(self, call, coroutine)
-            except BaseException as error:  # noqa: BLE001  (it becomes the outcome)
-                if self.running is not bodies.CLOSED:
-                    self._failed(call, made, self._outcomes.raised(call, error))
-            else:
-                self._returned(call, value, made)
+                if type(value) is not runner.Raised:
+                    self._returned(call, value, made)
+                elif self.running is not bodies.CLOSED:
+                    self._failed(call, made, self._outcomes.raised(call, value.error))
             finally:
                 self._body.forget(call.number)
                 self._waiting.arrived(call, pending)
@@ -596,8 +594,7 @@ class SimulationEngine:
         Raises:
             DeadlockError: if one of them can't come.
         """
-        for obj in found:
-            form = obj.value
+        for form in [obj.value for obj in found]:
             if type(form) is results.Pending and not self._settled(form):
                 raise errors.DeadlockError(calls=list(self._waiting.calls.values()))
 
@@ -625,7 +622,10 @@ class SimulationEngine:
         self._settle(found)
         failure = self._outcomes.of_inputs(found)
         if failure is not None:
-            raise _first_refusal(found, self._crossing.handed_out) or failure.raised()
+            try:
+                raise _first_refusal(found, self._crossing.handed_out) or failure.raised()
+            finally:
+                del x, found, failure  # the error keeps this frame, and these keep the error
         try:
             values = [self._crossing.handed_out(obj) for obj in found]
         except errors.ValueRefusedError as error:

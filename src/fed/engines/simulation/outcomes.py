@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import TracebackType
 from typing import Any
 
 from fed import errors
@@ -52,9 +53,7 @@ class Outcomes:
         """
         if isinstance(error, KeyboardInterrupt):
             raise error
-        if error.__traceback__ is not None:
-            # The engine's own frame: of no use to the reader, and it holds the arguments.
-            error.__traceback__ = error.__traceback__.tb_next
+        error.__traceback__ = _of_the_body(error.__traceback__)
         if isinstance(error, errors.IsolationError):
             return self.failure(call, error)
         remote_error = crossing.remote_error(
@@ -87,3 +86,16 @@ class Outcomes:
             party=call.party, name=call.name, actor=call.ordinal or 0, call=call.number
         )
         return self.failure(call, killed)
+
+
+def _of_the_body(tb: TracebackType | None) -> TracebackType | None:
+    """The traceback without the engine's own frames: of no use to the reader, and they hold much.
+
+    Where the error was raised in the engine itself (it calls a body with arguments that do not
+    fit), its innermost frame is all there is.
+    """
+    while tb is not None and tb.tb_next is not None:
+        if not str(tb.tb_frame.f_globals.get("__name__")).startswith("fed.engines.simulation"):
+            break
+        tb = tb.tb_next
+    return tb
