@@ -95,7 +95,9 @@ def _of_the_body(tb: TracebackType | None) -> TracebackType | None:
     fit), its innermost frame is all there is.
     """
     while tb is not None and tb.tb_next is not None:
-        if not str(tb.tb_frame.f_globals.get("__name__")).startswith("fed.engines.simulation"):
+        # The compiled short way of a method has no module.
+        module = tb.tb_frame.f_globals.get("__name__", __package__)
+        if not str(module).startswith(__package__):
             break
         tb = tb.tb_next
     return tb
