@@ -605,8 +605,8 @@ def find_tail(data: bytes, *, is_all: bool) -> Tail:
         if raw and not (raw.startswith(audit_lines.START) or audit_lines.START.startswith(raw)):
             break
         end = start - 1
-    header = audit_lines.HEADER_START
-    if end <= 0 and is_all and (data.startswith(header) or header.startswith(data)):
+    header, first = audit_lines.HEADER_START, data.partition(b"\n")[0]
+    if end <= 0 and is_all and first and (first.startswith(header) or header.startswith(first)):
         return Tail(hash=audit_lines.GENESIS, torn=_torn(data.removesuffix(b"\n")))
     raise ValueError("it does not end as an audit file does")
 

@@ -200,7 +200,7 @@ class _Check:
             self._meaning(number, line.record)
 
     def end(self) -> Verdict:
-        if self._torn:
+        if self._torn and not self._found.is_tail_torn:
             self._problem(self._torn_line, _UNREADABLE)
         self._leave()
         return self._found
