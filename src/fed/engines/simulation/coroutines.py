@@ -166,8 +166,8 @@ def stepped(
             yielded = run_step(guard.step, (run, send, argument))
         engine.running = before
         if type(yielded) is runner.Raised:
-            is_end = isinstance(yielded.error, StopIteration)
-            return yielded.error.value if is_end else yielded
+            error = yielded.error
+            return error.value if isinstance(error, StopIteration) else yielded
         try:
             argument = yield yielded
             send = coroutine.send
