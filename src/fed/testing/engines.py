@@ -397,16 +397,17 @@ def same(a: Any, b: Any) -> bool:
             a.dtype == b.dtype
             and a.shape == b.shape
             and a.flags.f_contiguous == b.flags.f_contiguous
-            and (a.tobytes() == b.tobytes() if a.dtype.names is None else _same_fields(a, b))
+            and _same_elements(a, b)
         )
     if np is not None and isinstance(a, np.generic):
         return same(np.asarray(a), np.asarray(b))
     return bool(a == b)
 
 
-def _same_fields(a: Any, b: Any) -> bool:
-    # Bytes between fields belong to no value.
-    return all(same(a[name].copy(), b[name].copy()) for name in a.dtype.names)
+def _same_elements(a: Any, b: Any) -> bool:
+    if a.dtype.names is not None:  # bytes between fields belong to no value
+        return all(same(a[name].copy(), b[name].copy()) for name in a.dtype.names)
+    return same(a.tolist(), b.tolist()) if a.dtype.hasobject else a.tobytes() == b.tobytes()
 
 
 class InProcess:
