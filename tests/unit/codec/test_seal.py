@@ -457,7 +457,7 @@ values = strategies.recursive(
 def rebuilt(value: Any) -> Any:
     """A copy that shares nothing with `value`."""
     if isinstance(value, np.ndarray):
-        return value.copy("K") if not value.flags.forc else value.copy("A")
+        return value.copy("A")
     if isinstance(value, OrderedDict):
         return OrderedDict((key, rebuilt(item)) for key, item in value.items())
     if isinstance(value, dict):
