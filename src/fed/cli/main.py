@@ -8,7 +8,7 @@ from typing import NoReturn
 import click
 
 from fed import _version, names
-from fed.cli import completion, run, version
+from fed.cli import audit, completion, run, version
 
 
 class Commands(click.Group):
@@ -45,6 +45,7 @@ def cli() -> None:
 
 
 cli.add_command(run.run)
+cli.add_command(audit.audit)
 cli.add_command(version.version)
 cli.add_command(completion.completion)
 
