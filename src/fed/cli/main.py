@@ -7,32 +7,12 @@ from typing import NoReturn
 
 import click
 
-from fed import _version, names
-from fed.cli import audit, completion, run, version
-
-
-class Commands(click.Group):
-    """A group whose error for an unknown command names the nearest one."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names.
-
-        Raises:
-            UsageError: of click, if there is none.
-        """
-        name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
-            hint = names.did_you_mean(name, self.list_commands(ctx))
-            if not hint and name.endswith(".py"):
-                hint = f"; to run a script: rayfed run {name}"
-            ctx.fail(f"there is no command {name!r}{hint}")
-        return super().resolve_command(ctx, args)
+from fed import _version
+from fed.cli import audit, cert, commands, completion, run, version
 
 
 @click.group(
-    cls=Commands,
+    cls=commands.Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(_version.__version__, prog_name="rayfed", message="%(prog)s %(version)s")
@@ -45,6 +25,7 @@ def cli() -> None:
 
 
 cli.add_command(run.run)
+cli.add_command(cert.cert)
 cli.add_command(audit.audit)
 cli.add_command(version.version)
 cli.add_command(completion.completion)

@@ -9,11 +9,13 @@ import contextlib
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import types
 
 from fed import errors
 from fed.transport import certificates
@@ -235,3 +237,68 @@ def _create(file: Written) -> None:
         with contextlib.suppress(OSError):
             file.path.unlink()
         raise refused(file.path, f"it can't be written: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFacts:
+    """What a key is, without its secret.
+
+    Attributes:
+        is_private: whether the file holds the private half.
+        key: its kind.
+        key_sha256: SHA-256 of its public half, hexadecimal.
+    """
+
+    is_private: bool
+    key: str
+    key_sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a PEM file holds, each kind in the file's order."""
+
+    certificates: tuple[certificates.Facts, ...]
+    keys: tuple[KeyFacts, ...]
+
+
+def read_contents(path: Path) -> Contents:
+    """What the certificates and keys in a file say.
+
+    Raises:
+        ConfigError: it can't be read, holds neither, or holds a private key that others can read.
+    """
+    data = read(path)
+    found: list[certificates.Facts] = []
+    keys: list[KeyFacts] = []
+    for label, block in certificates.blocks(data):
+        if label == "CERTIFICATE":
+            found.append(certificates.facts(parse_certificate(block, path)))
+        elif label.endswith("PRIVATE KEY"):
+            check_private(path)
+            keys.append(_key_facts(parse_key(block, path).public_key(), is_private=True))
+        elif label == "PUBLIC KEY":
+            keys.append(_key_facts(parse_public_key(block, path), is_private=False))
+    if not found and not keys:
+        raise refused(path, "it holds neither a certificate nor a key in PEM form")
+    return Contents(certificates=tuple(found), keys=tuple(keys))
+
+
+def _key_facts(key: types.PublicKeyTypes, *, is_private: bool) -> KeyFacts:
+    return KeyFacts(
+        is_private=is_private,
+        key=certificates.kind(key),
+        key_sha256=certificates.key_hash(key).hex(),
+    )
+
+
+def parse_public_key(block: bytes, path: Path, *, key: str | None = None) -> types.PublicKeyTypes:
+    """The public key in one PEM block.
+
+    Raises:
+        ConfigError: it can't be read.
+    """
+    try:
+        return serialization.load_pem_public_key(block)
+    except certificates.UNREADABLE as error:
+        raise refused(path, f"a public key in it can't be read: {error}", key=key) from error

@@ -21,17 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa, types
 from cryptography.x509 import oid
 
-from fed.transport import spiffe
-
-#: A year for a party, ten for its authority: a renewal is two files, but a person brings them.
-PARTY_DAYS: Final = 365
-AUTHORITY_DAYS: Final = 3650
-#: Twenty years. Above it a certificate outlives the trust in its kind of key.
-MAX_DAYS: Final = 7300
-
-#: Certificates are valid from a little before they are made: the clock of the machine that first
-#: sees one may be behind, by up to an hour where a time zone was set wrongly.
-BACKDATED: Final = datetime.timedelta(hours=1)
+from fed.transport import lifetimes, spiffe
 
 #: The longest common name and organisation that X.509 allows (RFC 5280, A.1), in characters.
 _NAME_LIMIT: Final = 64
@@ -84,7 +74,7 @@ def new_authority(federation: str, *, now: datetime.datetime, not_after: datetim
         key,
         subject=name,
         public_key=key.public_key(),
-        not_before=now - BACKDATED,
+        not_before=now - lifetimes.BACKDATED,
         not_after=not_after,
         uris=[spiffe.authority_uri(federation)],
         constrained_to=federation,
@@ -118,7 +108,7 @@ def new_party(
         authority.key,
         subject=distinguished(party, federation),
         public_key=key.public_key(),
-        not_before=now - BACKDATED,
+        not_before=now - lifetimes.BACKDATED,
         not_after=not_after,
         uris=[spiffe.uri(federation, party)],
         hosts=hosts,
@@ -359,7 +349,7 @@ def facts(certificate: x509.Certificate) -> Facts:
         issuer=certificate.issuer.rfc4514_string(),
         not_before=certificate.not_valid_before_utc,
         not_after=certificate.not_valid_after_utc,
-        key=_kind(key),
+        key=kind(key),
         serial=f"{certificate.serial_number:x}",
         sha256=certificate.fingerprint(hashes.SHA256()).hex(),
         key_sha256=key_hash(key).hex(),
@@ -381,12 +371,13 @@ def federation_of(authority: x509.Certificate) -> str | None:
     return federation if spiffe.parse(spiffe.uri(federation, "x")) is not None else None
 
 
-def _kind(key: PublicKey) -> str:
+def kind(key: types.PublicKeyTypes) -> str:
+    """The kind of a key, in words."""
     if isinstance(key, ec.EllipticCurvePublicKey):
         return f"ECDSA {key.curve.name}"
-    kind = type(key).__name__.lstrip("_").removesuffix("PublicKey")
+    name = type(key).__name__.lstrip("_").removesuffix("PublicKey")
     size = getattr(key, "key_size", None)
-    return f"{kind} {size}" if size is not None else kind
+    return f"{name} {size}" if size is not None else name
 
 
 def shown_hash(digest: bytes | str) -> str:

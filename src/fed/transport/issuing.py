@@ -16,7 +16,7 @@ from cryptography import x509
 
 from fed import errors, names
 from fed.config import endpoints, kinds
-from fed.transport import certificate_files, certificates
+from fed.transport import certificate_files, certificates, lifetimes
 
 AUTHORITY_CERTIFICATE: Final = "ca.pem"
 AUTHORITY_KEY: Final = "ca.key"
@@ -46,7 +46,7 @@ def create_authority(
     federation: str,
     *,
     now: datetime.datetime,
-    days: int = certificates.AUTHORITY_DAYS,
+    days: int = lifetimes.AUTHORITY_DAYS,
 ) -> Made:
     """A new authority of a federation in a folder; its key has mode 0600.
 
@@ -54,7 +54,7 @@ def create_authority(
         folder: made if it is missing.
         federation: as the setting `federation` has it.
         now: with a time zone.
-        days: how long it is valid, in 1..`certificates.MAX_DAYS`.
+        days: how long it is valid, in 1..`lifetimes.MAX_DAYS`.
 
     Raises:
         ConfigError: the federation's name or the days can't be, or a file exists or can't be
@@ -84,6 +84,7 @@ def create_party(
     now: datetime.datetime,
     days: int | None = None,
     hosts: Sequence[str] = (),
+    federation: str | None = None,
 ) -> Made:
     """A new certificate of a party in a folder, with a new key and the authority's certificate.
 
@@ -92,15 +93,16 @@ def create_party(
         folder: made if it is missing; may be the authority's own.
         party: the party's name; its case is kept.
         now: with a time zone.
-        days: how long it is valid; None means `certificates.PARTY_DAYS`, or as long as the
+        days: how long it is valid; None means `lifetimes.PARTY_DAYS`, or as long as the
             authority is.
         hosts: host names and IP addresses for other software; RayFed compares the party's name.
+        federation: what the authority's federation has to be; None for any.
 
     Raises:
         UnknownPartyError: the name breaks the rule for names.
-        ConfigError: the authority can't be read, has ended or would end first, its key is not its
-            own or can be read by others; a host is none; or a file exists or can't be written.
-            Nothing is left behind.
+        ConfigError: the authority can't be read, is another federation's, has ended or would end
+            first, its key is not its own or can be read by others; a host is none; or a file
+            exists or can't be written. Nothing is left behind.
     """
     if not names.is_name(party):
         raise errors.UnknownPartyError(
@@ -111,10 +113,16 @@ def create_party(
     checked = [_checked_host(host) for host in hosts]
     certificate, key = (folder / f"{_stem(party)}{suffix}" for suffix in (".pem", ".key"))
     certificate_files.refuse_existing([certificate, key])
-    authority, federation = read_authority(authority_folder, now=now)
+    authority, found = read_authority(authority_folder, now=now)
+    if federation not in (None, found):
+        raise certificate_files.refused(
+            authority_folder / AUTHORITY_CERTIFICATE,
+            f"it is the authority of federation {found!r}, not of {federation!r}",
+            fix="Give the right authority, or correct the setting federation",
+        )
     pair = certificates.new_party(
         authority,
-        federation=federation,
+        federation=found,
         party=party,
         now=now,
         not_after=_end(authority_folder, authority, now=now, days=days),
@@ -267,7 +275,7 @@ def _end(
 ) -> datetime.datetime:
     last = authority.certificate.not_valid_after_utc
     if days is None:
-        return min(now + datetime.timedelta(days=certificates.PARTY_DAYS), last)
+        return min(now + datetime.timedelta(days=lifetimes.PARTY_DAYS), last)
     _check_days(days)
     end = now + datetime.timedelta(days=days)
     if end > last:
@@ -281,9 +289,9 @@ def _end(
 
 
 def _check_days(days: int) -> None:
-    if not 1 <= days <= certificates.MAX_DAYS:
+    if not 1 <= days <= lifetimes.MAX_DAYS:
         raise errors.ConfigError(
-            problem=f"{days} days are not from 1 to {certificates.MAX_DAYS}",
+            problem=f"{days} days are not from 1 to {lifetimes.MAX_DAYS}",
             fix="Give another number",
         )
 

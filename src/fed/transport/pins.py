@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 
 from fed import errors, names
 from fed.transport import certificate_files, certificates
@@ -91,12 +90,8 @@ def read(path: Path, *, shared: Pin | None = None, key: str | None = None) -> Pi
             certificate = certificate_files.parse_certificate(block, path, key=key)
             (authorities if certificates.is_authority(certificate) else leaves).append(certificate)
         elif label == "PUBLIC KEY":
-            try:
-                keys.add(certificates.key_hash(serialization.load_pem_public_key(block)))
-            except certificates.UNREADABLE as error:
-                raise certificate_files.refused(
-                    path, f"a public key in it can't be read: {error}", key=key
-                ) from error
+            public = certificate_files.parse_public_key(block, path, key=key)
+            keys.add(certificates.key_hash(public))
         elif label.endswith("PRIVATE KEY"):
             raise certificate_files.refused(
                 path,
