@@ -57,7 +57,7 @@ def binder(found: list[inspect.Parameter] | None, *, name: str) -> Binder:
     for place, p in enumerate(by_position[len(required) :], start=len(required)):
         body += [
             f"if {p.name} is not _fed_missing:",
-            f"    if len(_fed_args) == {place}: _fed_args += ({p.name},)",
+            f"    if _fed_len(_fed_args) == {place}: _fed_args += ({p.name},)",
             f"    else: _fed_kwargs[{p.name!r}] = {p.name}",
         ]
     declared: list[str] = []
@@ -82,7 +82,8 @@ def binder(found: list[inspect.Parameter] | None, *, name: str) -> Binder:
             if place == last_slash:
                 declared.append("/")
     lines = [f"def bind({', '.join(declared)}):", *body, "return _fed_args, _fed_kwargs"]
-    scope: dict[str, Any] = {"_fed_missing": MISSING}
+    # A parameter may be called `len`.
+    scope: dict[str, Any] = {"_fed_missing": MISSING, "_fed_len": len}
     exec("\n    ".join(lines), scope)  # noqa: S102  (only names of parameters enter)
     bind: Any = scope["bind"]
     bind.__name__ = name.rpartition(".")[2]

@@ -9,6 +9,7 @@ taken.
 
 from __future__ import annotations
 
+import builtins
 import keyword
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -181,13 +182,17 @@ def _method_class(
 
 
 def _fit(method: str, names: list[str]) -> bool:
-    """True if the names can stand in a compiled function beside its own."""
+    """True if the names can stand in a compiled function beside its own.
+
+    Parameters often have the name of a built-in function, such as `type`, that the code uses.
+    """
     return (
         all(
             name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
             for name in (method, *names)
         )
         and "self" not in names
+        and not any(hasattr(builtins, name) for name in names)
     )
 
 
