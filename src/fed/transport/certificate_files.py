@@ -49,6 +49,9 @@ def read(path: Path, *, key: str | None = None) -> bytes:
         ConfigError: there is none, it can't be read, or it is larger than `MAX_FILE_BYTES`.
     """
     try:
+        # Opening a pipe would wait for whoever writes to it.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise refused(path, "it is not a plain file", key=key)
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:

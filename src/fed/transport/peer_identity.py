@@ -364,13 +364,13 @@ def _explained(error: OSError, pinned_for: str) -> tuple[str, str]:
             )
         return f"its certificate is refused: {error.verify_message}", _ISSUE
     if isinstance(error, ssl.SSLError):
+        if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            return "it ended the connection while TLS was being set up", "Look at its log"
         code_name = error.reason or ""
         if code_name in _REASONS:
             return _REASONS[code_name]
         for end, told in _ALERTS.items():
             if code_name.endswith(end):
                 return told
-        if isinstance(error, ssl.SSLEOFError):
-            return "it ended the connection while TLS was being set up", "Look at its log"
         return f"TLS could not be set up: {code_name or error}", "Look at its log"
     return f"the connection broke: {error.strerror or error}", "Look at its log"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -138,6 +139,12 @@ def test_a_file_that_cannot_be_shown(command: Command, data: bytes | None, said:
     assert done.output.startswith("Error: file: ")
     assert said in done.output
     assert done.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_is_not_waited_for(command: Command, make) -> None:
+    make(command.path / "file")
+    assert command("show", "file").output == "Error: file: it is not a plain file\n"
 
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "certificates.md").read_text()

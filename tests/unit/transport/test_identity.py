@@ -485,6 +485,45 @@ def test_another_protocol(place: Place, ca: certificates.Pair, bob, alpn: str | 
     assert "not fed/1" in refused(bob, alice).reason
 
 
+def test_a_dialler_that_ends_the_connection_at_once(bob) -> None:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = bob.accepting(incoming, outgoing)
+    incoming.write_eof()
+    with pytest.raises(ssl.SSLError) as raised:
+        tls.do_handshake()
+    told = peer_identity.failure(raised.value)
+    assert told.reason == "it ended the connection while TLS was being set up"
+    assert told.party == peer_identity.UNKNOWN
+
+
+def ssl_error(reason: str) -> ssl.SSLError:
+    error = ssl.SSLError(1, f"[SSL: {reason}] words (_ssl.c:1)")
+    error.reason = reason
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ssl_error("TLSV1_ALERT_UNKNOWN_CA"), "it pins another authority"),
+        (ssl_error("SSLV3_ALERT_CERTIFICATE_EXPIRED"), "this party's certificate has ended"),
+        (ssl_error("SSLV3_ALERT_BAD_CERTIFICATE"), "it does not take this party's certificate"),
+        (ssl_error("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "this party showed none"),
+        (ssl_error("TLSV1_ALERT_PROTOCOL_VERSION"), "it does not speak TLS 1.3"),
+        (ssl_error("WRONG_VERSION_NUMBER"), "it does not speak TLS"),
+        (ssl_error("SOMETHING_ELSE"), "TLS could not be set up: SOMETHING_ELSE"),
+        (ssl.SSLEOFError(8, "EOF occurred"), "it ended the connection while TLS was being set up"),
+        (ConnectionResetError(104, "Connection reset by peer"), "broke: Connection reset by peer"),
+    ],
+)
+def test_what_the_connection_raised_is_a_named_error(error: OSError, said: str) -> None:
+    told = peer_identity.failure(error, expected="BOB", address="10.0.0.2:9000")
+    assert said in told.reason
+    assert told.party == "BOB"
+    assert told.fix
+    assert peer_identity.failure(error, address="10.0.0.2:9000").party == "10.0.0.2:9000"
+
+
 # Renewal.
 
 
