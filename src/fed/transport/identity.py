@@ -24,6 +24,7 @@ from typing import Final
 from cryptography import x509
 
 from fed import errors, names
+from fed.config import settings
 from fed.transport import (
     certificate_files,
     certificates,
@@ -63,6 +64,23 @@ class Files:
     key: Path
     peers: Mapping[names.PartyId, Path | None]
     authority: Path | None = None
+
+    @classmethod
+    def of(cls, chosen: settings.Settings) -> Files:
+        """The files that settled multi-controller settings with `has_tls` name."""
+        if chosen.tls_cert is None or chosen.tls_key is None:
+            raise errors.ConfigError(
+                problem="this party has no certificate to show",
+                fix="Give tls.cert and tls.key",
+                key="tls.cert",
+            )
+        others = [party for party in chosen.addresses if party != chosen.party]
+        return cls(
+            certificate=chosen.tls_cert,
+            key=chosen.tls_key,
+            peers={party: chosen.tls_pins.get(party) for party in others},
+            authority=chosen.tls_ca_cert,
+        )
 
     def stamps(self) -> tuple[object, ...]:
         """What changes when one of the files is replaced, written to, or given another mode."""

@@ -14,6 +14,7 @@ import pytest
 from tests.unit.transport import shaking
 
 from fed import errors
+from fed.config import federation, layers, resolve
 from fed.testing import certificates as made
 from fed.testing import clock as clocks
 from fed.transport import certificate_files, certificates, identity, peer_identity, pins, spiffe
@@ -686,11 +687,32 @@ def test_an_own_certificate_that_is_wrong(
     assert problem(made.of_party(ca, "bob")) == f"{wanted} 'spiffe://hospitals/party/bob'"
     assert problem(made.saying(ca, [])) == f"{wanted} no URI name"
     assert problem(made.authority()).startswith(wanted)
+    top = made.saying(ca, [spiffe.uri(made.FEDERATION, "BOB")], is_authority=True)
+    assert problem(top) == "it is the certificate of an authority, not of a party"
     mixed = certificates.Pair(made.of_party(ca, "BOB").certificate, made.of_party(ca, "BOB").key)
     assert "it is not the key of the certificate" in problem(mixed)
     own = made.of_party(ca, "BOB")
     clock.advance(11 * made.DAY.total_seconds())
     assert problem(own) == "it ended at 2026-03-11 12:00:00 UTC"
+
+
+def test_the_files_that_settings_name(tmp_path: Path) -> None:
+    text = """
+        parties:
+          ALICE: {address: 'a:1', tls: {cert: alice.pem, key: alice.key, pin: alice-ca.pem}}
+          BOB: {address: 'b:1', tls: {pin: bob-ca.pem}}
+          CAROL: {address: 'c:1'}
+        tls: {ca_cert: ca.pem}
+    """
+    layer = federation.parse(text, source="federation.yaml", folder=tmp_path)
+    init = layers.from_init({"party": "ALICE"})
+    found = identity.Files.of(resolve.settle(init=init, federation=layer).settings)
+    assert found == identity.Files(
+        certificate=tmp_path / "alice.pem",
+        key=tmp_path / "alice.key",
+        peers={"BOB": tmp_path / "bob-ca.pem", "CAROL": None},
+        authority=tmp_path / "ca.pem",
+    )
 
 
 def test_nothing_vouches_for_a_peer(place: Place, ca: certificates.Pair) -> None:
