@@ -1,0 +1,130 @@
+"""Received values that nobody reads yet, on disk: in files without a name, gone with the process.
+
+Who is allowed to be there, and how much, is the mailbox's business.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import threading
+from pathlib import Path
+from typing import BinaryIO, Final
+
+#: Larger values have a file of their own, mapped into memory; smaller ones share a file and are
+#: read back, so that the number of mappings stays far below the kernel's limit of 65,530.
+_OWN_FILE_BYTES: Final = 1 << 20
+_SHARED_FILE_BYTES: Final = 64 << 20
+
+
+class _Shared:
+    """A file of small values: it goes when the last of them has been read back."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.file: BinaryIO = _nameless(folder)
+        self.end = 0
+        self.values = 0
+
+
+class Spill:
+    """Bytes written away and read back once. Any thread may call any method.
+
+    Args:
+        folder: where; None for the system's folder for temporary files.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._shared: _Shared | None = None
+
+    def write(self, data: memoryview) -> Token:
+        """Where the bytes are now.
+
+        Raises:
+            OSError: the disk is full or broken; nothing is kept.
+        """
+        if data.nbytes > _OWN_FILE_BYTES:
+            with _nameless(self._folder) as file:
+                _write(file, data, 0)
+                mapped = mmap.mmap(file.fileno(), data.nbytes, access=mmap.ACCESS_READ)
+            return Token(mapped=mapped)
+        with self._lock:
+            shared = self._shared
+            if shared is None or shared.end + data.nbytes > _SHARED_FILE_BYTES:
+                shared = self._shared = _Shared(self._folder)
+            _write(shared.file, data, shared.end)
+            token = Token(spill=self, shared=shared, start=shared.end, size=data.nbytes)
+            shared.end += data.nbytes
+            shared.values += 1
+        return token
+
+    def forget(self, shared: _Shared) -> None:
+        """One value of that file is not needed any more."""
+        with self._lock:
+            shared.values -= 1
+            if not shared.values:
+                if shared is self._shared:
+                    self._shared = None
+                shared.file.close()
+
+
+class Token:
+    """One value on disk. Its room is free once it was read, or dropped, and no view of it lives."""
+
+    __slots__ = ("_mapped", "_shared", "_size", "_spill", "_start")
+
+    def __init__(
+        self,
+        *,
+        mapped: mmap.mmap | None = None,
+        spill: Spill | None = None,
+        shared: _Shared | None = None,
+        start: int = 0,
+        size: int = 0,
+    ) -> None:
+        self._mapped = mapped
+        self._spill = spill
+        self._shared = shared
+        self._start = start
+        self._size = size
+
+    def read(self) -> memoryview:
+        """The value's bytes, read-only; to be called once.
+
+        Raises:
+            OSError: the disk does not give them back.
+        """
+        if self._mapped is not None:
+            return memoryview(self._mapped)
+        shared = self._shared
+        if shared is None:
+            raise OSError(None, "the value was read before")
+        data = os.pread(shared.file.fileno(), self._size, self._start)
+        self.drop()
+        if len(data) != self._size:
+            raise OSError(None, f"{len(data)} of {self._size} bytes are left on disk")
+        return memoryview(data)
+
+    def drop(self) -> None:
+        """It is not needed any more."""
+        shared, self._shared = self._shared, None
+        if shared is not None and self._spill is not None:
+            self._spill.forget(shared)
+
+    def __del__(self) -> None:
+        self.drop()
+
+
+def _nameless(folder: Path | None) -> BinaryIO:
+    file: BinaryIO = tempfile.TemporaryFile(  # noqa: SIM115  (closed with its last value)
+        dir=folder, prefix="fed-spill-", buffering=0
+    )
+    return file
+
+
+def _write(file: BinaryIO, data: memoryview, start: int) -> None:
+    done = 0
+    while done < data.nbytes:
+        done += os.pwrite(file.fileno(), data[done:], start + done)
