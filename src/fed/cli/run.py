@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import gc
 import json
 import logging
 import os
@@ -14,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -147,22 +146,6 @@ def _options(
     return found
 
 
-def _collect_old_rarely() -> None:
-    """Look through the oldest objects for dead cycles a hundred times less often than usual.
-
-    A simulation holds millions of objects that live long, and reference counting frees what it
-    drops; with 100,000 parties and dicts as results the usual full collections take a quarter of
-    a round's time, and they find nothing. Young objects are looked through as often as ever. The
-    script may set what it likes.
-    """
-    young, middle, _old = gc.get_threshold()
-    gc.set_threshold(young, middle, _OLD_THRESHOLD)
-
-
-#: Collections of the middle generation before one of the oldest; Python's own is 10.
-_OLD_THRESHOLD: Final = 1_000
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
     """How a run ended.
@@ -196,7 +179,6 @@ def _run(
     watched = [name for name, is_wanted in [
         ("stdout", as_json or (is_live and sys.stdout.isatty())), ("stderr", is_live)
     ] if is_wanted]  # fmt: skip
-    _collect_old_rarely()
     error: BaseException | None = None
     summaries: list[reports.Summary] = []
     started = datetime.datetime.now(datetime.UTC)

@@ -11,6 +11,7 @@ from fed import errors
 from fed.codec import seal, types
 from fed.engines.simulation import (
     bodies,
+    collecting,
     crossing,
     folding,
     methods,
@@ -90,6 +91,7 @@ class SimulationEngine:
         self._indexed: type[results.Result] = type(
             "FedObject", (results.Result,), {"__slots__": ("index",)}
         )
+        self._old_generation = collecting.OldGeneration()
         self._body = bodies.RunningBody(self)
         body.current.set(self._body)
         self.hot_scope = {
@@ -246,7 +248,10 @@ class SimulationEngine:
         """True if an actor can be created the short way: nothing to read, copy or wait for."""
         if not self._is_hot or self._idle is not None or call.kwargs:
             return False
-        return all(type(value) in seal.ATOMS for value in call.args)
+        for value in call.args:  # noqa: SIM110  (a generator costs more than the look)
+            if type(value) not in seal.ATOMS:
+                return False
+        return True
 
     def _create_simply(self, call: calls.Call) -> methods.Handle:
         """Create an actor from atoms; the general way does the same in three times the time."""
@@ -348,7 +353,7 @@ class SimulationEngine:
             self._failed(call, made, self._outcomes.raised(call, value.error))
         elif handle is not None:
             self._give(handle, call, value)
-        elif inspect.iscoroutine(value):
+        elif inspect.iscoroutine(value) and _is_coroutine_call(call):
             self._start(call, value, made)
         elif len(made) > 1:
             self._spread(call, value, made)
@@ -856,6 +861,7 @@ class SimulationEngine:
     def _close(self) -> None:
         self.running = bodies.CLOSED
         body.current.set(None)
+        self._old_generation.restore()
 
 
 def _actor(call: calls.Call) -> outcomes.ActorKey | None:
@@ -865,6 +871,13 @@ def _actor(call: calls.Call) -> outcomes.ActorKey | None:
     if call.kind is ledger.CREATE:
         return (call.target, call.party, call.ordinal)  # type: ignore[return-value]
     return None
+
+
+def _is_coroutine_call(call: calls.Call) -> bool:
+    """True for `async def`; a coroutine that another body returns is a value, and can't be copied."""
+    if call.kind is ledger.METHOD:
+        return bool(call.target.is_async)
+    return inspect.iscoroutinefunction(inspect.unwrap(call.target))
 
 
 def _first_refusal(
