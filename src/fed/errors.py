@@ -25,6 +25,16 @@ class FedError(Exception):
         return _rebuild, (type(self), self.args, dict(vars(self)))
 
 
+def copy(error: FedError) -> FedError:
+    """An error with the same fields, notes and cause, and a traceback and context of its own."""
+    fields = dict(vars(error))
+    if "__notes__" in fields:
+        fields["__notes__"] = list(fields["__notes__"])
+    made = _rebuild(type(error), error.args, fields)
+    made.__cause__ = error.__cause__
+    return made
+
+
 def _joined(problem: str, fix: str) -> str:
     return f"{problem}. {fix}" if fix else problem
 

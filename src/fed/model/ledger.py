@@ -62,7 +62,7 @@ class Shape:
             of the call that made it; runs of equal index at consecutive positions stand as one
             `(first position, index, length)`.
         has_actor: True if the first integer of a record is the actor: its ordinal among that
-            party's actors of its class, or for kill the number of the call that created it.
+            party's actors of its class, or for kill it is all there is.
     """
 
     kind: str

@@ -372,7 +372,7 @@ def _compared(name: str, want: Any, got: Outcome, notes: Notes) -> Iterator[str]
 
 def _is_same_error(notes: Notes, name: str, other: str) -> bool:
     a, b = notes.values[name], notes.values[other]
-    return a is b or (type(a) is type(b) and vars(a) == vars(b) and a.__cause__ is None)
+    return type(a) is type(b) and vars(a) == vars(b) and a.__cause__ is b.__cause__
 
 
 def same(a: Any, b: Any) -> bool:

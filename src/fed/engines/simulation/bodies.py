@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from fed import errors
 from fed.engines.simulation import methods
-from fed.model import body
+from fed.model import body, ledger
 
 if TYPE_CHECKING:
     import numpy
@@ -53,6 +54,12 @@ class RunningBody(body.Body):
     def generator(self) -> numpy.random.Generator:
         """The running body's generator: the same one each time it is asked for."""
         running: Any = self._engine.running
+        if running.kind in (ledger.FOLD, ledger.REDUCE):
+            raise errors.UsageError(
+                problem=f"fed.rng() in {running.name}, the op of a fed.reduce",
+                fix="Draw the numbers in a call and pass them in: an op may run in any number of "
+                "workers, and has no stream of its own",
+            )
         if isinstance(running, methods.Method):
             name, number = running.spec.qualname, self._engine.ledger.number
         else:

@@ -269,12 +269,12 @@ class SimulationEngine:
         if ordinal:
             handle._fed_ordinal = ordinal
         self.running = call
-        try:
-            handle._fed_obj = cls(*call.args)
-            self.running = None
-        except BaseException as error:  # noqa: BLE001  (it becomes the outcome)
-            self.running = None
-            self._failed(call, [], self._outcomes.raised(call, error))
+        obj = self.runner(cls, call.args)
+        self.running = None
+        if type(obj) is runner.Raised:
+            self._failed(call, [], self._outcomes.raised(call, obj.error))
+        else:
+            handle._fed_obj = obj
         return handle  # type: ignore[no-any-return]
 
     def _class(self, cls: type) -> methods.Known:
@@ -465,10 +465,10 @@ class SimulationEngine:
 
     # -- the short way of methods (see methods.py) -----------------------------------------------
 
-    def _method_failed(self, method: methods.Method, number: int, error: BaseException) -> Any:
+    def _method_failed(
+        self, method: methods.Method, number: int, error: BaseException, *, was_in_body: bool
+    ) -> Any:
         """The result of a call on the short way that raised, in its body or while it was sealed."""
-        was_in_body = self.running is not None
-        self.running = None
         name = method.spec.qualname
         call = calls.Call(
             ledger.METHOD, name, method.party, method.spec, (), {}, 1, remote.NO_OPTIONS, method
@@ -698,9 +698,10 @@ class SimulationEngine:
         if self.guard is not None:
             op = self._guarded(self.guard, op, party)
         place = self._parties.index(party)
-        fold = folding.Fold(op, initial, isolates=self._isolates)
+        fold = folding.Fold(op, initial, isolates=self._isolates, run=self.runner)
         failed: list[tuple[tuple[int, int], results.Failure | errors.FedError]] = []
         length = 0
+        shapes: dict[int, int] = {}
         step = self._own_call(ledger.FOLD, name, party)
         iterator = iter(objs)
         while (obj := next(iterator, NOTHING)) is not NOTHING:
@@ -711,8 +712,10 @@ class SimulationEngine:
                     fix="Give fed objects: make them by calls, or by fed.put",
                 )
             self._own((obj,), "fed.reduce")
-            shape = self.ledger.shape(ledger.FOLD, name, keys=((0, obj.index, 1),))
-            step.number = self.ledger.add(shape, party, (obj.number,))
+            if obj.index not in shapes:
+                keys = ((0, obj.index, 1),)
+                shapes[obj.index] = self.ledger.shape(ledger.FOLD, name, keys=keys)
+            step.number = self.ledger.add(shapes[obj.index], party, (obj.number,))
             length += 1
             self._settle((obj,))
             value: Any = NOTHING

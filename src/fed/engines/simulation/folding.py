@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from fed import errors
 from fed.codec import seal
+from fed.engines.simulation import runner
 from fed.model import calls
 
 #: Objects are folded left to right in blocks of this many, and the blocks' results left to right.
@@ -25,8 +26,16 @@ class Fold:
         refused: why a value that `op` returned, or `initial`, can't be copied; None if all could.
     """
 
-    def __init__(self, op: Callable[[Any, Any], Any], initial: Any, *, isolates: bool) -> None:
+    def __init__(
+        self,
+        op: Callable[[Any, Any], Any],
+        initial: Any,
+        *,
+        isolates: bool,
+        run: runner.Runner,
+    ) -> None:
         self._op = op
+        self._run = run
         self._isolates = isolates
         self._in_block = 0
         self._total: Any = NOTHING
@@ -71,10 +80,12 @@ class Fold:
             self._total = block if self._total is NOTHING else self._step(self._total, block)
 
     def _step(self, left: Any, right: Any) -> Any:
-        try:
-            made = self._op(left, right)
-        except Exception as error:  # noqa: BLE001  (it is the outcome of the reduce)
-            self._error = error
+        made = self._run(self._op, (left, right))
+        del left, right
+        if type(made) is runner.Raised:
+            if isinstance(made.error, KeyboardInterrupt):
+                raise made.error
+            self._error = made.error
             return NOTHING
         if not self._isolates:
             return made

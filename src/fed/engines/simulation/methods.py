@@ -45,6 +45,7 @@ class Method(remote.ActorMethod):
     party: str
     place: int
     ordinal: int = 0
+    kind = ledger.METHOD
 
     engine: simulation.SimulationEngine
     owner: type
@@ -236,16 +237,20 @@ _TAIL: Final = """\
     {record}
     if not _number & {mask}:
         _ledger.close_block()
+    _returned = False
     _engine.running = self
     try:
         _value = _obj.{method}({values})
-        _engine.running = None
+        _returned = True
         if type(_value) not in _ATOMS:
             _value = _take(_value)
             _value = _keep(_value)
+        _engine.running = None
     except BaseException as _error:
-        _value = None
-        return _failed(self, _number, _error)
+        _engine.running = None
+        # The error's traceback keeps this frame: it shall hold nothing else.
+        _value = {forgotten} = None
+        return _failed(self, _number, _error, was_in_body=not _returned)
     _result = _new(_Result)
     _result.value = _value
     _result.party = _party
@@ -300,6 +305,9 @@ def _compiled(
             mask=ledger.BLOCK_MASK,
             method=spec.name,
             values=", ".join(f"_value{place}" for place in range(len(names))),
+            forgotten=" = ".join(
+                ["_obj", *names, *(f"_value{place}" for place in range(len(names)))]
+            ),
         )
     )
     shapes: list[int | None] = [None] * (1 << len(names))

@@ -48,9 +48,9 @@ class Failure:
         self.unread = unread
 
     def raised(self) -> errors.FedError:
-        """The error to raise, marked as read."""
+        """An error to raise: a copy, so that what raising leaves on it is the reader's alone."""
         self.unread.forget(self.order)
-        return self.error.with_traceback(None)
+        return errors.copy(self.error)
 
 
 class Unread:
