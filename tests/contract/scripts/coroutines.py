@@ -75,6 +75,27 @@ def value(x):
     return x
 
 
+class Unawaited:
+    """A coroutine as a value; closed at once, so that nobody misses its being awaited."""
+
+    @staticmethod
+    def make():
+        made = alone.__wrapped__(1)
+        made.close()
+        return made
+
+
+@fed.remote
+def returns_a_coroutine():
+    return Unawaited.make()
+
+
+@fed.remote
+class Sync:
+    def returns_a_coroutine(self):
+        return Unawaited.make()
+
+
 def program(note):
     s = Server.party("ALICE").remote()
     note("at once", lambda: fed.get(s.quick.remote(1)))
@@ -89,6 +110,11 @@ def program(note):
     note("own time limits", lambda: fed.get(s.limited.remote()))
     pending = s.slow.remote("three")
     note("a consumer waits", lambda: fed.get(value.party("BOB").remote([pending])))
+    refused = [returns_a_coroutine.party("BOB").remote()]
+    method = Sync.party("BOB").remote().returns_a_coroutine
+    refused += [method.remote(), method.options(name="long way").remote()]
+    for n, obj in enumerate(refused):
+        note(f"a coroutine as a value {n}", lambda obj=obj: fed.get(obj))
     waiting = s.wait.remote()
     s.release.remote()
     note("released by a later call", lambda: fed.get(waiting))
@@ -110,6 +136,7 @@ EXPECTED = {
     "gathered": [0, 1, 2, 3],
     "own time limits": "too slow",
     "a consumer waits": ["three"],
+    **{f"a coroutine as a value {n}": fails("ValueRefusedError", party="BOB") for n in range(3)},
     "released by a later call": "released",
     "other order of get": [2, 1, 0],
 }

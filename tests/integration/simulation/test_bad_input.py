@@ -79,7 +79,7 @@ def test_an_unknown_keyword_names_the_nearest() -> None:
 def test_a_wrong_value_names_key_and_value(given: dict[str, Any], parts: list[str]) -> None:
     with refusal(fed.ConfigError, *parts):
         fed.init(**given)
-    with refusal(fed.SessionError, "fed.init()"):
+    with refusal(fed.SessionError, "fed.init"):
         fed.put(1, party="A")
 
 

@@ -877,7 +877,7 @@ def _actor(call: calls.Call) -> outcomes.ActorKey | None:
 
 
 def _is_coroutine_call(call: calls.Call) -> bool:
-    """True for `async def`; a coroutine that another body returns is a value, and can't be copied."""
+    """True for `async def`; a coroutine that another body returns is a value like any other."""
     if call.kind is ledger.METHOD:
         return bool(call.target.is_async)
     return inspect.iscoroutinefunction(inspect.unwrap(call.target))
