@@ -166,7 +166,7 @@ def _taken(value: Any, kind: type, is_fresh: bool, root: _Path) -> Any:
     return _pickled(value, root)
 
 
-def snapshot(value: Any, *, root: str = "value") -> Any:
+def snapshot(value: Any, *, root: _Path = "value") -> Any:
     """The sealed form of `value`, never moved: for a value that its owner goes on using."""
     kind = type(value)
     if kind in ATOMS:
@@ -215,21 +215,68 @@ def literal(value: Any, *, root: _Path, on_object: Callable[[objects.FedObject[A
         return value
     if isinstance(value, objects.FedObject):
         return on_object(value)
-    if _numpy_is_loaded() and kind is _ndarray and not value.dtype.hasobject:
-        return value if _is_frozen(value) else _frozen(value, False)
-    if kind is list:
-        return [literal(x, root=(root, i), on_object=on_object) for i, x in enumerate(value)]
-    if kind is dict:
-        return {key: literal(x, root=(root, key), on_object=on_object) for key, x in value.items()}
-    if kind is tuple:
-        return tuple(literal(x, root=(root, i), on_object=on_object) for i, x in enumerate(value))
-    if trees.objects_in(value):
+    try:
+        return _Literal(on_object).copy(value, root)
+    except RecursionError:
+        # Deeper than Python's stack, so there are no fed objects in it (see `trees`).
+        return opened(_pickled(value, root))
+
+
+class _Literal:
+    """Copies one argument. What stands in several places of it is copied once, as pickle does."""
+
+    __slots__ = ("made", "on_object")
+
+    def __init__(self, on_object: Callable[[objects.FedObject[Any]], Any]) -> None:
+        self.on_object = on_object
+        # id -> (the original, which keeps its id, and the copy)
+        self.made: dict[int, tuple[Any, Any]] = {}
+
+    def copy(self, value: Any, path: _Path) -> Any:
+        kind = type(value)
+        if kind in ATOMS:
+            return value
+        if isinstance(value, objects.FedObject):
+            return self.on_object(value)
+        if _numpy_is_loaded() and kind is _ndarray and not value.dtype.hasobject:
+            return value if _is_frozen(value) else _frozen(value, False)
+        known = self.made.get(id(value))
+        if known is None:
+            known = value, self._copied(value, kind, path)
+            # A tuple in a cycle was copied on the way.
+            known = self.made.setdefault(id(value), known)
+        return known[1]
+
+    def _copied(self, value: Any, kind: type, path: _Path) -> Any:
+        if kind is list:
+            items: list[Any] = []
+            self.made[id(value)] = value, items
+            for item in value:
+                items.append(self.copy(item, (path, len(items))))
+            return items
+        if kind is tuple:
+            return tuple([self.copy(item, (path, place)) for place, item in enumerate(value)])
+        if kind is dict and all(type(key) in ATOMS or _is_settled(_NOTES, key) for key in value):
+            pairs: dict[Any, Any] = {}
+            self.made[id(value)] = value, pairs
+            for key, item in value.items():
+                pairs[key] = self.copy(item, (path, key))
+            return pairs
+        if not trees.objects_in(value):
+            return opened(_taken(value, kind, False, path))
+        steps = _steps(value, path)
         inner = [
-            literal(x, root=step, on_object=on_object)
-            for step, x in zip(_steps(value, root), trees.children(value) or (), strict=False)
+            self.copy(item, step)
+            for step, item in zip(steps, trees.children(value) or (), strict=False)
         ]
-        return trees.rebuilt(value, inner)
-    return opened(_taken(value, kind, False, root))
+        if isinstance(value, dict):
+            own = [opened(snapshot(key, root=step)) for key, step in zip(value, steps, strict=True)]
+            return kind(zip(own, inner, strict=True))
+        made = trees.rebuilt(value, inner)
+        for name, item in trees.attributes(value).items():
+            root = f"{_text(path)}.{name}"
+            object.__setattr__(made, name, opened(snapshot(item, root=root)))
+        return made
 
 
 def _steps(value: Any, path: _Path) -> list[_Path]:
@@ -371,6 +418,9 @@ def _is_settled(walk: _Walk, key: Any) -> bool:
     walk.plain = False
     return kind in _SETTLED or isinstance(key, enum.Enum)
 
+
+#: For `_is_settled` where nobody asks what the walk found out.
+_NOTES: Final = _Walk("")
 
 #: Beside atoms: exact types whose values never change.
 _SETTLED: Final = frozenset(

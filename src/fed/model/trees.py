@@ -48,41 +48,73 @@ def field_names(value: Any) -> list[str]:
 def objects_in(value: Any) -> list[objects.FedObject[Any]]:
     """The fed objects in a container (or the object itself), in the order of the walk.
 
+    A container that stands in several places counts in each. Time grows with the containers and
+    the fed objects, not with the ways that lead to them.
+
     Raises:
-        UsageError: if the container is nested deeper than `MAX_DEPTH` or contains itself, or has
-            a fed object in a set, whose order differs between processes, or in a dict's key.
+        UsageError: if there are fed objects and the container is nested deeper than `MAX_DEPTH` or
+            contains itself; if one is in a set, whose order differs between processes, or in a
+            dict's key.
     """
+    if isinstance(value, objects.FedObject):
+        return [value]
+    items = _looked_into(value)
+    if items is None:
+        return []
     found: list[objects.FedObject[Any]] = []
-    _collect(value, found, 0)
+    above: dict[int, Any] = {id(value): value}
+    without: dict[int, Any] = {}  # keeps what it names: an id is not used again meanwhile
+    is_endless = False
+    stack = [(value, items, 0)]
+    while stack:
+        container, items, before = stack[-1]
+        for item in items:
+            if isinstance(item, objects.FedObject):
+                found.append(item)
+                continue
+            key = id(item)
+            if key in without:
+                continue
+            if key in above:
+                is_endless = True
+                continue
+            inner = _looked_into(item)
+            if inner is not None:
+                above[key] = item
+                stack.append((item, inner, len(found)))
+                is_endless = is_endless or len(stack) > MAX_DEPTH + 1
+                break
+        else:
+            stack.pop()
+            del above[id(container)]
+            if len(found) == before:
+                without[id(container)] = container
+    if found and is_endless:
+        raise errors.UsageError(
+            problem=f"a container of fed objects is nested deeper than {MAX_DEPTH} levels or "
+            "contains itself",
+            fix="Pass a flatter structure",
+        )
     return found
 
 
-def _collect(value: Any, found: list[objects.FedObject[Any]], depth: int) -> None:
-    if isinstance(value, objects.FedObject):
-        found.append(value)
-        return
-    if depth > MAX_DEPTH:
-        raise errors.UsageError(
-            problem=f"an argument is nested deeper than {MAX_DEPTH} levels or contains itself",
-            fix="Pass a flatter structure",
-        )
+def _looked_into(value: Any) -> Iterator[Any] | None:
+    """As `children`, after the check that no fed object stands where no value can replace it."""
     if isinstance(value, set | frozenset):
         if any(isinstance(item, objects.FedObject) for item in value):
             raise errors.UsageError(
                 problem="a fed object stands in a set, whose order differs between parties",
                 fix="Pass a list or a tuple",
             )
-        return
+        return None
     inner = children(value)
-    if inner is not None:
-        if isinstance(value, dict) and any(map(_holds_an_object, value)):
-            raise errors.UsageError(
-                problem="a fed object stands in the key of a dict, where its value can't take its "
-                "place",
-                fix="Use its id or its party as the key, or make it the value",
-            )
-        for item in inner:
-            _collect(item, found, depth + 1)
+    if inner is not None and isinstance(value, dict) and any(map(_holds_an_object, value)):
+        raise errors.UsageError(
+            problem="a fed object stands in the key of a dict, where its value can't take its "
+            "place",
+            fix="Use its id or its party as the key, or make it the value",
+        )
+    return inner
 
 
 def _holds_an_object(key: Any) -> bool:
@@ -92,16 +124,29 @@ def _holds_an_object(key: Any) -> bool:
 
 
 def replaced(value: Any, replace: Callable[[objects.FedObject[Any]], Any]) -> Any:
-    """`value` with each fed object replaced; containers without one are kept, not copied."""
+    """`value` with each fed object replaced; containers without one are kept, not copied.
+
+    `value` is one that `objects_in` took; `replace` is asked in its order.
+    """
+    return _replaced(value, replace, {})
+
+
+def _replaced(
+    value: Any, replace: Callable[[objects.FedObject[Any]], Any], kept: dict[int, Any]
+) -> Any:
     if isinstance(value, objects.FedObject):
         return replace(value)
+    if id(value) in kept:
+        return value
     inner = children(value)
     if inner is None:
         return value
+    kept[id(value)] = value  # should it contain itself, then it holds no fed object
     old = list(inner)
-    new = [replaced(item, replace) for item in old]
+    new = [_replaced(item, replace, kept) for item in old]
     if all(a is b for a, b in zip(old, new, strict=True)):
         return value
+    del kept[id(value)]
     return rebuilt(value, new)
 
 
@@ -124,3 +169,9 @@ def rebuilt(value: Any, new: list[Any]) -> Any:
     }.items():
         object.__setattr__(copy, name, item)
     return copy
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """What hangs on a dataclass instance beside its fields: no children, but part of its value."""
+    names = set(field_names(value))
+    return {k: v for k, v in getattr(value, "__dict__", {}).items() if k not in names}

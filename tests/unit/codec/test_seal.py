@@ -400,6 +400,72 @@ def test_fed_objects_in_a_literal_are_replaced_and_its_paths_tell_the_way() -> N
     assert caught.value.path == 'argument w["a"][0].right.inside[0]'
 
 
+class Key:
+    """Hashable by identity, and changeable."""
+
+    def __init__(self) -> None:
+        self.hits = 0
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda key, obj: {key: 1},
+        lambda key, obj: {key: obj},
+        lambda key, obj: OrderedDict({key: obj}),
+        lambda key, obj: {(1, key): [obj]},
+        lambda key, obj: {frozenset([key]): obj},
+    ],
+    ids=["plain", "object", "ordered", "in a tuple", "in a frozenset"],
+)
+def test_keys_that_can_change_are_the_callees_own(wrap: Callable[[Any, Any], Any]) -> None:
+    def flat(key: Any) -> Key:
+        return next(part for part in key if part != 1) if not isinstance(key, Key) else key
+
+    key = Key()
+    obj = objects.FedObject.__new__(objects.FedObject)
+    (own,) = seal.literal(wrap(key, obj), root="argument 0", on_object=lambda _: 7)
+    assert isinstance(flat(own), Key)
+    assert flat(own) is not key
+
+
+def test_attributes_beside_the_fields_are_the_callees_own() -> None:
+    obj: Any = objects.FedObject.__new__(objects.FedObject)
+    obj.number, obj.party = 1, "ALICE"
+    given = Data(obj)
+    given.extra = []  # type: ignore[attr-defined]
+    own = seal.literal(given, root="argument 0", on_object=lambda _: 7)
+    own.extra.append(1)
+    assert own.inside == 7
+    assert given.extra == []  # type: ignore[attr-defined]
+    given.extra = [threading.Lock()]  # type: ignore[attr-defined]
+    with pytest.raises(errors.ValueRefusedError) as caught:
+        seal.literal(given, root="argument 0", on_object=lambda _: 7)
+    assert caught.value.path == "argument 0.extra[0]"
+    given.extra = [obj]  # type: ignore[attr-defined]
+    with pytest.raises(errors.UsageError, match="FedObject"):
+        seal.literal(given, root="argument 0", on_object=lambda _: 7)
+
+
+def test_sharing_and_cycles_in_a_literal_are_kept() -> None:
+    graph: Any = [1]
+    for _ in range(60):  # 2**60 ways lead to the innermost
+        graph = [graph, {"again": graph}, (graph,)]
+    own = seal.literal(graph, root="argument 0", on_object=read)
+    assert own is not graph
+    assert own[0] is own[1]["again"] is own[2][0]
+    cycle: list[Any] = [1]
+    cycle.append({"back": cycle})
+    own = seal.literal(cycle, root="argument 0", on_object=read)
+    assert own[1]["back"] is own is not cycle
+    deep: Any = 1
+    for _ in range(400):
+        deep = [deep]
+    own = seal.literal(deep, root="argument 0", on_object=read)
+    assert own == deep
+    assert own[0][0] is not deep[0][0]
+
+
 def test_a_frozen_array_passes_without_a_copy() -> None:
     frozen = np.frombuffer(b"12345678", "u1")
     assert seal.literal(frozen, root="argument 0", on_object=read) is frozen

@@ -99,7 +99,7 @@ def test_rebuilding_runs_no_code_of_the_class() -> None:
 @pytest.mark.parametrize(
     "value",
     [{A}, frozenset({A}), [{"x": {A, 1}}], {A: 1}, {"k": {(1, (A,)): 2}}, OrderedDict({A: 1})],
-    ids=repr,
+    ids=["set", "frozenset", "set inside", "key", "in a key", "ordered key"],
 )
 def test_where_no_value_can_take_its_place_an_object_is_refused(value: Any) -> None:
     with pytest.raises(errors.UsageError, match="a fed object stands in"):
@@ -117,3 +117,26 @@ def test_depth_and_cycles() -> None:
     cycle.append({"back": cycle})
     with pytest.raises(errors.UsageError, match="contains itself"):
         trees.objects_in(cycle)
+
+
+def test_what_holds_no_object_may_contain_itself_and_be_as_deep_as_it_likes() -> None:
+    cycle: list[Any] = [1]
+    cycle.append({"back": cycle})
+    deep: Any = 1
+    for _ in range(5 * trees.MAX_DEPTH):
+        deep = [deep]
+    assert trees.objects_in(cycle) == trees.objects_in(deep) == []
+    assert trees.replaced(cycle, lambda _: "never") is cycle
+
+
+def test_containers_that_stand_in_many_places_are_walked_once() -> None:
+    graph: Any = [1]
+    for _ in range(60):  # 2**60 ways lead to the innermost
+        graph = [graph, {"again": graph}]
+    assert trees.objects_in([A, graph, [A]]) == [A, A]
+    made = trees.replaced([A, graph], lambda _: "value")
+    assert made[0] == "value"
+    assert made[1] is graph
+    shared = [A]
+    assert trees.objects_in([shared, shared]) == [A, A], "an object counts wherever it stands"
+    assert trees.replaced([shared, shared], lambda _: 5) == [[5], [5]]
