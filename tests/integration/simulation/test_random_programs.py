@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.integration.simulation import random_programs
 
-
 #: Programs per seed; `check` looks at all modules of the test process around every body.
 PROGRAMS = {"sealed": 20, "process": 5, "check": 1}
 
