@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fed import errors, names
+from fed.model import showing
 
 
 def _is_number(value: object) -> bool:
@@ -108,7 +109,7 @@ def checked(kind: str, given: Mapping[str, Any], *, target: str) -> dict[str, An
         UsageError: if an option is unknown, does not fit the kind or has a wrong value.
     """
     for name, value in given.items():
-        if name == "num_returns" and value in ("streaming", "dynamic"):
+        if name == "num_returns" and isinstance(value, str) and value in ("streaming", "dynamic"):
             raise errors.UsageError(
                 problem=f"num_returns={value!r} of {target} is refused: every party must know how "
                 "many values a call makes when it makes the call",
@@ -132,7 +133,8 @@ def checked(kind: str, given: Mapping[str, Any], *, target: str) -> dict[str, An
             )
         if not option.check(value):
             raise errors.UsageError(
-                problem=f"option {name!r} of {target} is {value!r}", fix=f"Give {option.takes}"
+                problem=f"option {name!r} of {target} is {showing.shown(value)}",
+                fix=f"Give {option.takes}",
             )
     return dict(given)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from fed import errors, names
-from fed.model import calls, engine, ledger, objects, options, signatures
+from fed.model import calls, engine, ledger, objects, options, showing, signatures
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +39,7 @@ def _missing_party(name: str) -> NoReturn:
 def _party(value: object, name: str) -> str:
     if not isinstance(value, str):
         raise errors.UsageError(
-            problem=f"{name}.party({value!r}): a party is named by a string",
+            problem=f"{name}.party({showing.shown(value)}): a party is named by a string",
             fix="Give the party's name",
         )
     if not names.is_name(value):
@@ -135,7 +136,7 @@ class RemoteFunction(_Remote, Generic[P, R]):
         """
         return self._with_options(given)  # type: ignore[no-any-return]
 
-    def remote(self, *args: P.args, **kwargs: P.kwargs) -> objects.FedObject[R]:
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> objects.FedObject[R]:
         """Call the function at its party.
 
         Arguments are values, or fed objects in the place of values, also inside containers.
@@ -187,7 +188,7 @@ class RemoteClass(_Remote, Generic[P, T]):
         """
         return self._with_options(given)  # type: ignore[no-any-return]
 
-    def remote(self, *args: P.args, **kwargs: P.kwargs) -> ActorHandle:
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle:
         """Create an actor at the party; raises as `RemoteFunction.remote`.
 
         Returns:
@@ -223,8 +224,8 @@ class MethodSpec:
         name: the attribute's name.
         qualname: `Trainer.train`.
         is_async: True for `async def`.
+        is_generator: True if its body yields; engines refuse to call it.
         parameters: those of the bound method, None if unknown.
-        num_returns: as set by `fed.method`, at least 1.
     """
 
     name: str
@@ -237,11 +238,11 @@ class MethodSpec:
 def method_specs(cls: type) -> dict[str, MethodSpec]:
     """The methods of `cls` that an actor offers: all of its functions but dunder methods."""
     found: dict[str, MethodSpec] = {}
-    for name in dir(cls):
+    for name in sorted(type.__dir__(cls)):  # a metaclass may say anything in its own `__dir__`
         if name.startswith("__") and name.endswith("__"):
             continue
         raw = inspect.getattr_static(cls, name)
-        if not (inspect.isroutine(raw) or isinstance(raw, staticmethod | classmethod)):
+        if not _is_method(raw):
             continue
         plain = _plain(raw)
         found[name] = MethodSpec(
@@ -254,6 +255,21 @@ def method_specs(cls: type) -> dict[str, MethodSpec]:
             ),
         )
     return found
+
+
+def _is_method(raw: Any) -> bool:
+    """True for what `cls.__dict__` holds if it makes a method; properties of any kind do not."""
+    if isinstance(raw, _METHOD_MAKERS):
+        return True
+    return inspect.isroutine(raw) and callable(raw)
+
+
+_METHOD_MAKERS: Final = (
+    staticmethod,
+    classmethod,
+    functools.partialmethod,
+    functools.singledispatchmethod,
+)
 
 
 def is_async(cls: type) -> bool:
@@ -271,7 +287,7 @@ class ActorMethod:
 
     spec: MethodSpec
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the method at the actor's party; returns and raises as `RemoteFunction.remote`."""
         raise NotImplementedError
 
@@ -312,7 +328,7 @@ class MethodCall:
         checked = options.checked("method", given, target=self._method.spec.qualname)
         return MethodCall(self._method, {**self._given, **checked})
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the method; returns and raises as `RemoteFunction.remote`."""
         return self._method.call(args, kwargs, self._given)
 
@@ -389,7 +405,7 @@ def _made(target: Any, given: Mapping[str, Any]) -> Any:
         checked = options.checked("function", given, target=target.__qualname__)
         return RemoteFunction(target, checked)
     raise errors.NotRemotableError(
-        problem=f"fed.remote takes a function or a class, not {target!r}",
+        problem=f"fed.remote takes a function or a class, not {showing.shown(target)}",
         fix="Wrap it in a function",
     )
 

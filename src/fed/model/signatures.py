@@ -18,10 +18,11 @@ _BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSI
 def parameters(function: Any, *, bound: bool) -> list[inspect.Parameter] | None:
     """The parameters of `function`, without the first one if it is `bound` to an instance.
 
+    Of a wrapper these are its own, whatever it says it wraps: it may add, drop or rename some.
     None where Python knows no signature (some built-in functions): anything goes then.
     """
     try:
-        found = list(inspect.signature(function).parameters.values())
+        found = list(inspect.signature(function, follow_wrapped=False).parameters.values())
     except (ValueError, TypeError):
         return None
     if bound and found and found[0].kind in _BY_POSITION:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fed import errors
-from fed.model import body, calls, engine, objects, trees
+from fed.model import body, calls, engine, objects, showing, trees
 
 if TYPE_CHECKING:
     import numpy
@@ -96,7 +97,7 @@ def wait(
     is_count = isinstance(num_returns, int) and not isinstance(num_returns, bool)
     if not is_count or not 1 <= num_returns <= len(objs):
         raise errors.UsageError(
-            problem=f"fed.wait: num_returns={num_returns!r} of {len(objs)} objects",
+            problem=f"fed.wait: num_returns={showing.shown(num_returns)} of {len(objs)} objects",
             fix=f"Give an integer from 1 to {max(len(objs), 1)}",
         )
     return engine.current().wait(objs, num_returns=num_returns, timeout=timeout, party=party)
@@ -129,7 +130,7 @@ def reduce(
 
     if isinstance(op, remotes.RemoteFunction) or not callable(op):
         raise errors.UsageError(
-            problem=f"fed.reduce: op is {op!r}",
+            problem=f"fed.reduce: op is {showing.shown(op)}",
             fix="Give a plain function of two values, without fed.remote",
         )
     return engine.current().reduce(op, objs, party=party, initial=initial)
@@ -144,7 +145,7 @@ def kill(actor: remote.ActorHandle, no_restart: bool = True) -> None:
 
     if not isinstance(actor, remotes.ActorHandle):
         raise errors.UsageError(
-            problem=f"fed.kill takes the handle of an actor, not {actor!r}",
+            problem=f"fed.kill takes the handle of an actor, not {showing.shown(actor)}",
             fix="Give what .remote(...) of a remote class returned",
         )
     engine.current().kill(actor, no_restart=no_restart)
@@ -188,8 +189,26 @@ def rng() -> numpy.random.Generator:
 
 
 def progress(done: int, total: int | None = None) -> None:
-    """Say that `done` (of `total`) rounds are over; `rayfed run` shows it. Takes no number."""
-    engine.current().progress(done, total)
+    """Say that `done` (of `total`) rounds are over; `rayfed run` shows it. Takes no number.
+
+    Raises:
+        UsageError: if one of them is no integer of at least 0.
+    """
+    rounds = _rounds("done", done)
+    engine.current().progress(rounds, None if total is None else _rounds("total", total))
+
+
+def _rounds(name: str, value: Any) -> int:
+    try:
+        rounds = operator.index(value)  # an int, also one of numpy's
+    except TypeError:
+        rounds = -1
+    if rounds < 0:
+        raise errors.UsageError(
+            problem=f"fed.progress: {name}={showing.shown(value)}",
+            fix="Give the number of rounds that are over, and how many there are",
+        )
+    return rounds
 
 
 def refused_send(*_args: Any, **_kwargs: Any) -> None:
@@ -213,5 +232,6 @@ def _check_timeout(verb: str, timeout: float | None) -> None:
         return
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
         raise errors.UsageError(
-            problem=f"{verb}: timeout={timeout!r}", fix="Give seconds, 0 or more, or None"
+            problem=f"{verb}: timeout={showing.shown(timeout)}",
+            fix="Give seconds, 0 or more, or None",
         )

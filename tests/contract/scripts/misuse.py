@@ -66,6 +66,11 @@ def in_thread(function):
     return found[0]
 
 
+class Sulky:
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
 def generator():
     yield 1
 
@@ -97,6 +102,8 @@ def program(note):
     note("neither", lambda: fed.remote(5))
     note("unknown option", lambda: value.options(num_cpu=1))
     note("placement", lambda: value.options(scheduling_strategy="SPREAD"))
+    note("reduce of what can't be shown", lambda: fed.reduce(max, [Sulky()], party="BOB"))
+    note("put at what can't be shown", lambda: fed.put(1, party=Sulky()))
     note("send", lambda: fed.send("BOB", 1))
     note("recv", lambda: fed.recv("BOB"))
     note("unknown name", lambda: fed.shutdwon())
@@ -121,6 +128,8 @@ EXPECTED = {
     "neither": fails("NotRemotableError", text="5"),
     "unknown option": fails("UsageError", text="did you mean 'num_cpus'"),
     "placement": fails("UsageError", text=".party(name)"),
+    "reduce of what can't be shown": fails("UsageError", text="<Sulky"),
+    "put at what can't be shown": fails("UsageError", text="<Sulky"),
     "send": fails("UsageError", text="Pass the fed object"),
     "recv": fails("UsageError", text="fed.get"),
     "unknown name": fails("AttributeError", text="did you mean 'shutdown'"),

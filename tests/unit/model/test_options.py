@@ -58,3 +58,21 @@ def test_what_does_not_is_refused_by_name(kind: str, given: Any, parts: list[str
         options.checked(kind, given, target="f")
     for part in parts:
         assert part in str(caught.value)
+
+
+class Sulky:
+    """Compares and shows itself with an error, as an array of several elements compares."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("name", ["num_returns", "num_cpus", "resources", "name"])
+def test_values_with_code_of_their_own_are_refused_like_others(name: str) -> None:
+    with pytest.raises(errors.UsageError, match=f"option '{name}' of f is <Sulky"):
+        options.checked("function", {name: Sulky()}, target="f")

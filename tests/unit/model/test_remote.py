@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import pickle  # noqa: TID251  (what may not be sent)
 from functools import partial, wraps
@@ -50,6 +51,10 @@ class Trainer:
 
     @property
     def size(self) -> int:
+        return 1
+
+    @functools.cached_property
+    def cached(self) -> int:
         return 1
 
     def __call__(self) -> None:
@@ -102,6 +107,37 @@ def test_the_methods_that_an_actor_offers() -> None:
     assert [name for name, spec in specs.items() if spec.is_generator] == ["stream"]
 
 
+def test_methods_made_in_other_ways_are_offered_too() -> None:
+    class Base(list):  # type: ignore[type-arg]
+        def pair(self, a: int, b: int) -> tuple[int, int]:
+            return a, b
+
+        with_one = functools.partialmethod(pair, 1)
+
+        @functools.singledispatchmethod
+        def kind(self, x: Any) -> str:
+            return "any"
+
+    specs = remote.method_specs(Base)
+    assert {"append", "pair", "with_one", "kind"} <= set(specs)
+    assert [p.name for p in specs["with_one"].parameters or []] == ["b"]
+
+
+def test_a_metaclass_does_not_decide_what_an_actor_offers() -> None:
+    class Meta(type):
+        def __dir__(cls) -> list[str]:
+            return ["ghost", "x"]
+
+    class Actor(metaclass=Meta):
+        def x(self) -> None:
+            """Nothing."""
+
+        def y(self) -> None:
+            """Nothing."""
+
+    assert list(remote.method_specs(Actor)) == ["x", "y"]
+
+
 def test_a_wrapped_generator_is_found_out() -> None:
     def wrapper(function: Any) -> Any:
         @wraps(function)
@@ -137,6 +173,24 @@ def test_it_can_be_neither_called_nor_sent(thing: Any) -> None:
         thing(1)
     with pytest.raises(errors.UsageError, match="can't be sent"):
         pickle.dumps(thing)
+
+
+class Sulky:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def test_errors_do_not_depend_on_the_users_repr() -> None:
+    with pytest.raises(errors.NotRemotableError, match="Sulky"):
+        fed.remote(Sulky())
+    with pytest.raises(errors.UsageError, match="Sulky"):
+        fed.kill(Sulky())  # type: ignore[arg-type]
+    with pytest.raises(errors.UsageError, match="Sulky"):
+        fed.reduce(Sulky(), [], "BOB")  # type: ignore[arg-type]
+    with pytest.raises(errors.UsageError, match="Sulky"):
+        add.party(Sulky())  # type: ignore[arg-type]
+    with pytest.raises(errors.UsageError, match="Sulky"):
+        fed.wait([], num_returns=Sulky(), party="BOB")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("party", [5, None, ["BOB"]])

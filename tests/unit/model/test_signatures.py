@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import Any
 
@@ -127,6 +128,32 @@ def test_what_has_no_signature_takes_anything() -> None:
     assert signatures.parameters(dict.fromkeys, bound=False) is not None
     unknown = signatures.parameters(type, bound=False)
     assert signatures.binder(unknown, name="x")(1, 2, k=3) == ((1, 2), {"k": 3})
+
+
+def test_a_wrapper_takes_what_itself_takes() -> None:
+    def injecting(function: Any) -> Any:
+        @functools.wraps(function)
+        def inner(*args: Any, **kwargs: Any) -> Any:
+            return function("injected", *args, **kwargs)
+
+        return inner
+
+    def renaming(function: Any) -> Any:
+        @functools.wraps(function)
+        def inner(other: Any) -> Any:
+            return function(other, 1)
+
+        return inner
+
+    def f(a: Any, b: Any) -> Any:
+        return a, b
+
+    injected = injecting(f)
+    args, kwargs = binder(injected)(b=5)
+    assert injected(*args, **kwargs) == ("injected", 5)
+    assert binder(renaming(f))(other=5) == ((5,), {})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'a'"):
+        binder(renaming(f))(a=5)
 
 
 def test_a_bound_method_has_one_less() -> None:

@@ -22,7 +22,7 @@ from fed.engines.simulation import (
     waiting,
 )
 from fed.engines.simulation import traffic as counted  # `self.traffic` has the plain name
-from fed.model import body, calls, ledger, objects, remote, trees
+from fed.model import body, calls, ledger, objects, remote, showing, trees
 from fed.observe import report
 
 if TYPE_CHECKING:
@@ -146,7 +146,8 @@ class SimulationEngine:
         """The party's name, after the check that the federation has it."""
         if type(party) is not str:
             raise errors.UsageError(
-                problem=f"{verb}: party={party!r} is not a name", fix="Give the party's name"
+                problem=f"{verb}: party={showing.shown(party)} is not a name",
+                fix="Give the party's name",
             )
         self.place(party)
         return party
@@ -708,7 +709,7 @@ class SimulationEngine:
             self._enter("fed.reduce")
             if not isinstance(obj, objects.FedObject):
                 raise errors.UsageError(
-                    problem=f"fed.reduce got {obj!r}, which is not a fed object",
+                    problem=f"fed.reduce got {showing.shown(obj)}, which is not a fed object",
                     fix="Give fed objects: make them by calls, or by fed.put",
                 )
             self._own((obj,), "fed.reduce")

@@ -51,7 +51,7 @@ class Method(remote.ActorMethod):
     owner: type
     bind: Callable[..., signatures.Bound]
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the method; see `RemoteFunction.remote`."""
         return self.call(args, kwargs, remote.NO_OPTIONS)
 
