@@ -242,6 +242,16 @@ class Endpoint:
     # Start and end.
 
     @property
+    def used_bytes(self) -> int:
+        """Memory of the receive budget in use, what peers may send at any time not counted."""
+        return self._box.used_bytes
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Disk in use for values that nobody has read yet."""
+        return self._box.spilled_bytes
+
+    @property
     def address(self) -> str | None:
         """Where this party listens: `host:port`, the first of several; None if it does not."""
         return self._listener.addresses[0] if self._listener is not None else None

@@ -6,6 +6,7 @@ number and time are bounded, and it costs a socket and some kilobytes, no thread
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import selectors
@@ -174,7 +175,8 @@ class Listener:
     def close(self) -> None:
         """Stop listening: the port is free when this returns, or within a second."""
         self._is_closing = True
-        self._waker.send(b"x")
+        with contextlib.suppress(OSError):  # it was closed before
+            self._waker.send(b"x")
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(1.0)
 
@@ -191,6 +193,7 @@ class Listener:
                 sock.close()
             self._selector.close()
             self._wake.close()
+            self._waker.close()
 
     def _step(self) -> None:
         for key, _ in self._selector.select(self._patience()):

@@ -68,8 +68,8 @@ def holder(port: int) -> str:
         return ""
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            for entry in os.scandir(process / "fd"):
-                if os.readlink(entry.path) in inodes:
+            with os.scandir(process / "fd") as entries:
+                if any(os.readlink(entry.path) in inodes for entry in entries):
                     return f"process {process.name} ({_command(process)})"
         except OSError:
             continue  # another user's, or it has ended

@@ -97,21 +97,20 @@ class Tls:
         """See `Carrier`. What is no body gets one record of TLS at a time."""
         read, size = self._read, len(view)
         while True:
-            got = 0
-            with self._lock:
-                try:
+            if self.has_more:
+                got = 0
+                # Raising WANT_READ is dear, so reading stops where nothing is left.
+                with self._lock, contextlib.suppress(ssl.SSLWantReadError):
                     got = read(size, view)
                     if not got:
                         return 0
-                    while is_body and got < size:
+                    while is_body and got < size and self.has_more:
                         count = read(size - got, view[got:])
                         if not count:
                             break
                         got += count
-                except ssl.SSLWantReadError:
-                    pass
-            if got:
-                return got
+                if got:
+                    return got
             count = self._socket.recv_into(self._records)
             if not count:
                 return 0
