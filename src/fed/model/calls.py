@@ -83,6 +83,10 @@ def inputs(
 
     Positions come first, then keywords sorted by name, so that the way of writing a call does
     not enter its record.
+
+    Raises:
+        UsageError: if what makes calls is among them, or a fed object where no value can take its
+            place (see `trees.objects_in`).
     """
     keys: list[tuple[ledger.Key, int]] = []
     found: list[objects.FedObject[Any]] = []
@@ -92,12 +96,12 @@ def inputs(
             keys.append((place, value.index))
             found.append(value)
         elif type(value) not in _LEAVES:
-            for obj in trees.objects_in(value):
+            for obj in trees.objects_in(value, is_argument=True):
                 keys.append((place, obj.index))
                 found.append(obj)
         place += 1  # noqa: SIM113  (enumerate costs more, and this is done at every call)
     for name in sorted(kwargs) if kwargs else ():
-        for obj in trees.objects_in(kwargs[name]):
+        for obj in trees.objects_in(kwargs[name], is_argument=True):
             keys.append((name, obj.index))
             found.append(obj)
     return keys, found

@@ -58,20 +58,72 @@ class FedObject(_Anything, Generic[T_co]):  # type: ignore[misc]
             fix="Pass it as an argument of a call, or get its value with fed.get",
         )
 
-    def _as_value(self, use: str) -> NoReturn:
-        raise errors.UsageError(
-            problem=f"{self!r} is a handle, not its value: it has no {use}",
-            fix="Pass it to a call, or read its value with fed.get",
-        )
+    if not TYPE_CHECKING:
+        # Only at run time: a type checker takes a fed object for its value.
 
-    def __bool__(self) -> bool:
-        self._as_value("truth value")
+        def __eq__(self, other: object) -> bool:
+            """True for the very same object. Comparing the handle with a value is refused."""
+            if not isinstance(other, FedObject):
+                self._refuse("comparison")
+            return self is other
 
-    def __iter__(self) -> NoReturn:
-        self._as_value("elements")
+        def __format__(self, spec: str) -> str:
+            if spec:
+                self._refuse("format")
+            return str(self)
 
-    def __len__(self) -> NoReturn:
-        self._as_value("length")
+        __hash__ = object.__hash__
+
+        #: Keeps numpy from making an array of handles out of an expression.
+        __array_ufunc__ = None
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("__") and name.endswith("__"):
+                raise AttributeError(name)
+            raise errors.UnknownMethodError(
+                problem=f"{self!r} is a handle, not its value: it has no {name!r}",
+                fix="Pass it to a call, or read its value with fed.get",
+            )
+
+        def _refuse(self, use: str) -> NoReturn:
+            raise errors.HandleError(
+                problem=f"{self!r} is a handle, not its value: it has no {use}",
+                fix="Pass it to a call, or read its value with fed.get",
+            )
+
+
+def _refusing(use: str) -> Any:
+    def refuse(self: Any, *_operands: Any) -> NoReturn:
+        self._refuse(use)
+
+    return refuse
+
+
+_ARITHMETIC: Final = (
+    "add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor",
+    "lshift", "rshift",
+)  # fmt: skip
+
+for _name, _use in {
+    "bool": "truth value",
+    "iter": "elements",
+    "len": "length",
+    "getitem": "elements",
+    "contains": "elements",
+    "call": "way to be called",
+    "await": "way to be awaited",
+    "float": "number",
+    "int": "number",
+    "complex": "number",
+    "index": "number",
+    "lt": "order",
+    "le": "order",
+    "gt": "order",
+    "ge": "order",
+    **dict.fromkeys(("neg", "pos", "abs", "invert", "round"), "arithmetic"),
+    **{f"{side}{name}": "arithmetic" for name in _ARITHMETIC for side in ("", "r")},
+}.items():
+    setattr(FedObject, f"__{_name}__", _refusing(_use))
 
 
 class _Withheld:
@@ -89,3 +141,15 @@ class _Withheld:
 #: What `fed.get(x, parties=[...])` gives at a party that is not among the receivers. Scripts must
 #: not branch on it to make calls: the parties' programs would differ.
 WITHHELD: Final = _Withheld()
+
+
+class Caller:
+    """What makes calls (remote functions, handles of actors, their methods): never a value."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise errors.UsageError(
+            problem=f"{self!r} can't be sent to a call or stored",
+            fix="Calls are made by the script alone; pass fed objects, values and plain functions",
+        )

@@ -51,7 +51,7 @@ def _party(value: object, name: str) -> str:
     return str(value)
 
 
-class _Remote:
+class _Remote(objects.Caller):
     """What remote functions and classes share: a target, a party, options."""
 
     __slots__ = ("__dict__", "__weakref__", "_options", "_party", "_target")
@@ -111,12 +111,6 @@ class _Remote:
     def __repr__(self) -> str:
         at = f" at {self._party}" if self._party is not None else ""
         return f"<remote {self._kind} {self.__qualname__}{at}>"
-
-    def __reduce__(self) -> NoReturn:
-        raise errors.UsageError(
-            problem=f"{self!r} can't be sent or stored",
-            fix="Calls are made by the script alone; pass values or plain functions",
-        )
 
 
 class RemoteFunction(_Remote, Generic[P, R]):
@@ -277,7 +271,7 @@ def is_async(cls: type) -> bool:
     return any(spec.is_async for spec in method_specs(cls).values())
 
 
-class ActorMethod:
+class ActorMethod(objects.Caller):
     """A method of an actor: `handle.train`, to be called by `.remote(...)`.
 
     Engines derive one class per method, with the engine's own state in it.
@@ -310,11 +304,11 @@ class ActorMethod:
             fix=f"Write .{self.spec.name}.remote(...)",
         )
 
-    def __reduce__(self) -> NoReturn:
-        raise errors.UsageError(problem=f"the remote method {self.spec.qualname} can't be sent")
+    def __repr__(self) -> str:
+        return f"<remote method {self.spec.qualname}>"
 
 
-class MethodCall:
+class MethodCall(objects.Caller):
     """A method of an actor with options: `handle.train.options(num_returns=2)`."""
 
     __slots__ = ("_given", "_method")
@@ -332,8 +326,11 @@ class MethodCall:
         """Call the method; returns and raises as `RemoteFunction.remote`."""
         return self._method.call(args, kwargs, self._given)
 
+    def __repr__(self) -> str:
+        return repr(self._method)
 
-class ActorHandle:
+
+class ActorHandle(objects.Caller):
     """The handle of an actor: each of the class's methods is an attribute with `.remote(...)`.
 
     Engines derive one class per remote class.
@@ -360,12 +357,6 @@ class ActorHandle:
 
     def __repr__(self) -> str:
         return f"<actor {self._fed_class.__qualname__}>"
-
-    def __reduce__(self) -> NoReturn:
-        raise errors.UsageError(
-            problem=f"{self!r} can't be sent to another call or stored",
-            fix="Calls are made by the script alone; pass fed objects and values",
-        )
 
 
 @overload

@@ -45,11 +45,15 @@ def field_names(value: Any) -> list[str]:
     return [field.name for field in dataclasses.fields(value) if hasattr(value, field.name)]
 
 
-def objects_in(value: Any) -> list[objects.FedObject[Any]]:
+def objects_in(value: Any, *, is_argument: bool = False) -> list[objects.FedObject[Any]]:
     """The fed objects in a container (or the object itself), in the order of the walk.
 
     A container that stands in several places counts in each. Time grows with the containers and
     the fed objects, not with the ways that lead to them.
+
+    Args:
+        value: anything.
+        is_argument: True to refuse what makes calls, such as the handle of an actor.
 
     Raises:
         UsageError: if there are fed objects and the container is nested deeper than `MAX_DEPTH` or
@@ -60,6 +64,8 @@ def objects_in(value: Any) -> list[objects.FedObject[Any]]:
         return [value]
     items = _looked_into(value)
     if items is None:
+        if is_argument and isinstance(value, objects.Caller):
+            value.__reduce__()
         return []
     found: list[objects.FedObject[Any]] = []
     above: dict[int, Any] = {id(value): value}
@@ -84,6 +90,8 @@ def objects_in(value: Any) -> list[objects.FedObject[Any]]:
                 stack.append((item, inner, len(found)))
                 is_endless = is_endless or len(stack) > MAX_DEPTH + 1
                 break
+            if is_argument and isinstance(item, objects.Caller):
+                item.__reduce__()
         else:
             stack.pop()
             del above[id(container)]

@@ -66,6 +66,11 @@ def in_thread(function):
     return found[0]
 
 
+class Hidden:
+    def __init__(self, inside):
+        self.inside = inside
+
+
 class Sulky:
     def __repr__(self):
         raise RuntimeError("no")
@@ -94,9 +99,14 @@ def program(note):
     note("plain get in a thread", lambda: in_thread(lambda: fed.get(7)))
     note("shutdown in a thread", lambda: in_thread(fed.shutdown))
     note("init twice", fed.init)
-    note("a handle as a value", lambda: fed.get(value.party("BOB").remote(actor)))
-    note("a function as a value", lambda: fed.get(value.party("BOB").remote(value)))
-    note("a method as a value", lambda: fed.get(value.party("BOB").remote([actor.one])))
+    note("a handle as a value", lambda: value.party("BOB").remote(actor))
+    note("a function as a value", lambda: value.party("BOB").remote(x=value))
+    note("a method as a value", lambda: value.party("BOB").remote([actor.one]))
+    method = actor.one.options(num_returns=2)
+    note("one with options as a value", lambda: value.party("BOB").remote({"k": (obj, method)}))
+    note("a handle for a method", lambda: actor.one.remote(actor))
+    note("a handle in an object", lambda: fed.get(value.party("BOB").remote({Hidden(actor)})))
+    note("a plain get of it", lambda: fed.get([actor])[0] is actor)
     note("a generator", lambda: fed.remote(generator))
     note("an async generator", lambda: fed.remote(async_generator))
     note("neither", lambda: fed.remote(5))
@@ -123,6 +133,10 @@ EXPECTED = {
     "a handle as a value": fails("UsageError", text="Actor"),
     "a function as a value": fails("UsageError", text="value"),
     "a method as a value": fails("UsageError", text="Actor.one"),
+    "one with options as a value": fails("UsageError", text="Actor.one"),
+    "a handle for a method": fails("UsageError", text="Actor"),
+    "a handle in an object": fails("UsageError", text="Actor"),
+    "a plain get of it": True,
     "a generator": fails("UsageError", text="generator is a generator"),
     "an async generator": fails("UsageError", text="async_generator"),
     "neither": fails("NotRemotableError", text="5"),
