@@ -225,11 +225,19 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--parties", type=int, default=1000, help="clients, 1 to 1,437")
     parser.add_argument("--rounds", type=int, default=50, help="of training, at least 1")
     parser.add_argument("--seed", type=int, default=0, help="of everything random")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write a picture")
+    parser.add_argument("--plot", type=picture, metavar="FILE.png", help="write a picture")
     args = parser.parse_args()
     if args.rounds < 1:
         parser.error("--rounds is at least 1")
     return args
+
+
+def picture(text: str) -> Path:
+    """The path of a picture that can be written: asked before the work, not after it."""
+    path = Path(text)
+    if path.suffix != ".png" or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no .png file in a folder that exists")
+    return path
 
 
 def plot(

@@ -197,8 +197,16 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--parties", type=int, default=10_000, help="clinics, at least 1")
     parser.add_argument("--seed", type=int, default=0, help="of who has which patients")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write a picture")
+    parser.add_argument("--plot", type=picture, metavar="FILE.png", help="write a picture")
     return parser.parse_args()
+
+
+def picture(text: str) -> Path:
+    """The path of a picture that can be written: asked before the work, not after it."""
+    path = Path(text)
+    if path.suffix != ".png" or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no .png file in a folder that exists")
+    return path
 
 
 def plot(path: Path, federated: Summary, pooled: Summary, clinics: int) -> None:

@@ -237,11 +237,19 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=400, help="of gradient descent, at least 1")
     parser.add_argument("--seed", type=int, default=0, help="of who is held out")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write a picture")
+    parser.add_argument("--plot", type=picture, metavar="FILE.png", help="write a picture")
     args = parser.parse_args()
     if args.rounds < 1:
         parser.error("--rounds is at least 1")
     return args
+
+
+def picture(text: str) -> Path:
+    """The path of a picture that can be written: asked before the work, not after it."""
+    path = Path(text)
+    if path.suffix != ".png" or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no .png file in a folder that exists")
+    return path
 
 
 def plot(path: Path, alone: list[dict[str, Any]], both: dict[str, Any], pooled: Pooled) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fed.errors import FedError as FedError
     from fed.errors import FedRemoteError as FedRemoteError
     from fed.errors import FedTimeoutError as FedTimeoutError
+    from fed.errors import HandleError as HandleError
     from fed.errors import HandshakeError as HandshakeError
     from fed.errors import IsolationError as IsolationError
     from fed.errors import MissingPartyError as MissingPartyError
@@ -56,10 +57,10 @@ if TYPE_CHECKING:
 _MODULES = {
     "errors": (
         "ActorKilledError ClusterError ConfigError DeadlockError DivergenceError FedError "
-        "FedRemoteError FedTimeoutError HandshakeError IsolationError MissingPartyError "
-        "NotRemotableError PartyError PartyLostError PartyStalledError PartyUnreachableError "
-        "RemoteCause ReturnCountError SessionError SpillError TransportError UnknownMethodError "
-        "UnknownPartyError UsageError ValueRefusedError"
+        "FedRemoteError FedTimeoutError HandleError HandshakeError IsolationError "
+        "MissingPartyError NotRemotableError PartyError PartyLostError PartyStalledError "
+        "PartyUnreachableError RemoteCause ReturnCountError SessionError SpillError "
+        "TransportError UnknownMethodError UnknownPartyError UsageError ValueRefusedError"
     ),
     "model.objects": "WITHHELD FedObject",
     "model.remote": "ActorHandle RemoteClass RemoteFunction remote",

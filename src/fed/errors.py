@@ -36,7 +36,9 @@ def copy(error: FedError) -> FedError:
 
 
 def _joined(problem: str, fix: str) -> str:
-    return f"{problem}. {fix}" if fix else problem
+    if not fix:
+        return problem
+    return f"{problem} {fix}" if problem.endswith("?") else f"{problem}. {fix}"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -75,6 +77,11 @@ class SessionError(UsageError):
 @dataclass(kw_only=True, eq=False)
 class UnknownMethodError(UsageError, AttributeError):
     """An actor's handle was asked for a method that its class does not have."""
+
+
+@dataclass(kw_only=True, eq=False)
+class HandleError(UsageError, TypeError):
+    """A fed object was used as if it were its value."""
 
 
 @dataclass(kw_only=True, eq=False)

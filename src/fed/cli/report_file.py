@@ -19,6 +19,8 @@ def check(given: str) -> Path:
         BadParameter: of click, if it can't be.
     """
     path = Path(os.path.abspath(given))
+    if not os.access(path.parent, os.X_OK) and os.path.isdir(path.parent):
+        raise click.BadParameter(f"the folder of {given!r} may not be entered by this user")
     if path.is_dir():
         raise click.BadParameter(f"{given!r} is a folder; give a file, such as {given}/run.json")
     if not path.parent.is_dir():

@@ -37,7 +37,7 @@ def read(given: str) -> Script:
         BadParameter: of click, if there is none, or it can't be read.
     """
     path = Path(os.path.abspath(given))
-    if path.is_dir():
+    if os.path.isdir(path):  # unlike Path.is_dir, False where a folder may not be entered
         found = sorted(inner.name for inner in path.glob("*.py"))
         hint = f"; give a script in it, such as {os.path.join(given, found[0])}" if found else ""
         raise click.BadParameter(f"{given!r} is a folder{hint}")
@@ -53,9 +53,10 @@ def read(given: str) -> Script:
 
 def _near(path: Path) -> str:
     """`; did you mean 'x.py'?`, from the scripts in the same folder."""
-    if not path.parent.is_dir():
+    try:
+        known = [inner.name for inner in path.parent.glob("*.py")]
+    except OSError:
         return ""
-    known = [inner.name for inner in path.parent.glob("*.py")]
     close = difflib.get_close_matches(path.name, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -130,7 +130,7 @@ def _pyarrow(value: object) -> Any:
         import pyarrow
     except ImportError:
         raise types.refusal(
-            value, "frames cross as Arrow; install pyarrow (rayfed[arrow]) at every party"
+            value, "frames cross as Arrow; install pyarrow at every party"
         ) from None
     return pyarrow
 

@@ -278,6 +278,11 @@ def _why_not(cls: type) -> str:
             return f"subclasses of {base.__name__} don't cross; convert it to {base.__name__}"
     numpy = sys.modules.get("numpy")
     if numpy is not None and issubclass(cls, numpy.ndarray):
+        if cls.__name__ == "MaskedArray":
+            return (
+                "masked arrays don't cross; send value.filled(...) or (value.data, value.mask): "
+                "numpy.array(value) would lose the mask"
+            )
         return "subclasses of numpy's array don't cross; convert it with numpy.array(value)"
     if cls is bytearray or cls is memoryview:
         return "it can be changed from elsewhere; convert it to bytes"

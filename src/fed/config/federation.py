@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 FILE_NAME = "federation.yaml"
 
+#: How people write it too; passing over it in silence would leave them without their settings.
+_OTHER_NAME = "federation.yml"
+
 #: The largest file that is read: a list of a million parties fits, a mistaken path does not fill
 #: the memory.
 MAX_FILE_BYTES = 64 * 2**20
@@ -36,9 +39,24 @@ _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "
 
 
 def find(folder: Path) -> Path | None:
-    """The federation.yaml in a folder (the script's), or None."""
+    """The federation.yaml in a folder (the script's), or None.
+
+    Raises:
+        ConfigError: if what has the name is no file, or a federation.yml stands there instead.
+    """
     path = folder / FILE_NAME
-    return path if path.is_file() else None
+    if path.is_file():
+        return path
+    if path.exists():
+        raise errors.ConfigError(problem="it is not a file", source=str(path))
+    other = folder / _OTHER_NAME
+    if other.exists():
+        raise errors.ConfigError(
+            problem=f"a federation's settings are read from {FILE_NAME}, not {_OTHER_NAME}",
+            fix="Rename the file",
+            source=str(other),
+        )
+    return None
 
 
 def read(path: Path) -> layers.Layer:

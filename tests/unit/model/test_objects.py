@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle  # noqa: TID251  (handles refuse it)
+from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
+import numpy as np
 import pytest
 
 import fed
@@ -56,3 +58,49 @@ def test_withheld_is_one_object_everywhere() -> None:
     assert copy.deepcopy([fed.WITHHELD])[0] is fed.WITHHELD
     assert cloudpickle.loads(cloudpickle.dumps({"x": fed.WITHHELD}))["x"] is fed.WITHHELD
     assert repr(fed.WITHHELD) == "fed.WITHHELD"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda o: o + 1,
+        lambda o: 1 + o,
+        lambda o: -o,
+        lambda o: o < 3,
+        lambda o: sum([o, o]),
+        lambda o: np.ones(3) @ o,
+        lambda o: np.mean([o, o]),
+        float,
+        int,
+        bool,
+        len,
+        list,
+        lambda o: f"{o:.2f}",
+        lambda o: o[0],
+        lambda o: 0 in o,
+        lambda o: o(),
+        lambda o: o == 1.5,
+        lambda o: 1.5 in [o],
+        lambda o: o != 1.5,
+        lambda o: range(3)[o],
+    ],
+)
+def test_a_handle_used_as_its_value_says_what_it_is(use: Callable[[Any], object]) -> None:
+    with pytest.raises(errors.HandleError, match=r"FedObject 12#0 of ALICE.*fed.get"):
+        use(made())
+
+
+def test_an_attribute_of_the_value_is_not_the_handles() -> None:
+    obj = made()
+    assert not hasattr(obj, "shape")
+    with pytest.raises(AttributeError, match=r"handle.*'shape'.*fed.get"):
+        obj.shape  # noqa: B018
+
+
+def test_handles_can_be_compared_kept_and_shown() -> None:
+    one, two = made(), made()
+    assert one == one
+    assert one != two
+    assert one in [two, one]
+    assert {one: 1, two: 2}[one] == 1
+    assert f"{one}" == str(one) == repr(one) == "<FedObject 12#0 of ALICE>"
