@@ -32,11 +32,16 @@ from fed.model import objects, trees
 if TYPE_CHECKING:
     import numpy
 
-#: Exact types whose values never change and hold nothing else: passed by reference. The scalar
-#: types of numpy join once numpy is loaded. Engines test `type(value) in ATOMS` on their hot path.
+#: Exact types whose values never change and hold nothing else: passed by reference, and they cross
+#: as they are, unasked. The scalar types of numpy join once numpy is loaded. Engines test
+#: `type(value) in ATOMS` on their hot path.
 ATOMS: Final[set[type]] = {
-    type(None), bool, int, float, complex, str, bytes, decimal.Decimal, uuid.UUID,
+    type(None), bool, int, float, complex, str, bytes, decimal.Decimal,
 }  # fmt: skip
+
+#: Exact types that are no atoms only because a value may cross as something else: a UUID without
+#: its `is_safe`, and those of numpy's integers that have another name on other machines.
+_UNCHANGING: Final[set[type]] = {uuid.UUID}
 
 #: Bits of `numpy.ndarray.flags.num`: reading them at once is several times cheaper than by name.
 _CONTIGUOUS: Final = 0x1 | 0x2
@@ -156,6 +161,8 @@ def _taken(value: Any, kind: type, is_fresh: bool, root: _Path) -> Any:
             return value
         if kind is _ndarray and not value.dtype.hasobject:
             return _frozen(value, False)
+    if kind in _UNCHANGING:
+        return value
     if kind in _SEALED:
         walk = _Walk(root)
         try:
@@ -347,6 +354,8 @@ class _Walk:
             self.depth -= 1
             return sealed
         self.plain = False
+        if kind in _UNCHANGING:
+            return value
         pickled = _pickled(value, (path, key))
         self.nbytes += pickled.nbytes
         return pickled
@@ -416,7 +425,7 @@ def _is_settled(walk: _Walk, key: Any) -> bool:
     if kind is tuple or kind is frozenset:
         return all(_is_settled(walk, item) for item in key)
     walk.plain = False
-    return kind in _SETTLED or isinstance(key, enum.Enum)
+    return kind in _SETTLED or kind in _UNCHANGING or isinstance(key, enum.Enum)
 
 
 #: For `_is_settled` where nobody asks what the walk found out.
@@ -554,7 +563,10 @@ def _numpy_is_loaded() -> bool:
     np = sys.modules.get("numpy")
     if np is None or not hasattr(np, "ndarray"):
         return False
-    ATOMS.update(np.dtype(code).type for code in "?bBhHiIlLqQefdFDMmSU")
+    for code in "?bBhHiIlLqQefdFDMmSU":
+        dtype = np.dtype(code)
+        arrives = np.dtype(dtype.str).type  # `long` or `long long`, whichever is numpy's int64 here
+        (ATOMS if arrives is dtype.type else _UNCHANGING).add(dtype.type)
     _plain = frozenset(np.dtype(code) for code in "?bBhHiIlLqQefdFD")
     _ndarray = np.ndarray
     _calibrate(np)

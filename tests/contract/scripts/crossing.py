@@ -158,6 +158,26 @@ def are_shared(x):
 
 
 @fed.remote
+def safe_uuid():
+    return uuid.UUID(int=5, is_safe=uuid.SafeUUID.safe)
+
+
+@fed.remote
+def safety(x, also):
+    return [x.is_safe.name, [key.is_safe.name for key in also]]
+
+
+@fed.remote
+def long_long(kind):
+    return np.longlong(5) if kind == "value" else [np.longlong(5)]
+
+
+@fed.remote
+def type_of(x, also):
+    return [type(x).__name__, type(also[0]).__name__]
+
+
+@fed.remote
 def ordered():
     value = OrderedDict(a=1)
     value._metadata = "hidden"
@@ -201,6 +221,12 @@ def program(note):
         "shared become copies",
         lambda: fed.get(are_shared.party("BOB").remote(shared.party("ALICE").remote())),
     )
+    made = safe_uuid.party("ALICE").remote()
+    note("a UUID at home", lambda: fed.get(safety.party("ALICE").remote(made, [made])))
+    note("a UUID elsewhere", lambda: fed.get(safety.party("BOB").remote(made, [made])))
+    note("a UUID got", lambda: fed.get(made).is_safe.name)
+    longs = [long_long.party("ALICE").remote(kind) for kind in ("value", "list")]
+    note("another integer", lambda: fed.get(type_of.party("BOB").remote(*longs)))
     meta = ordered.party("ALICE").remote()
     note("attributes are dropped", lambda: fed.get(has_metadata.party("BOB").remote(meta)))
     note("inside a party they stay", lambda: fed.get(has_metadata.party("ALICE").remote(meta)))
@@ -223,6 +249,10 @@ EXPECTED = {
     "views": _views(),
     "struct": ["Struct", 1, [2]],
     "shared become copies": [[1, 2], [1], {"k": [1]}],
+    "a UUID at home": ["safe", ["safe"]],
+    "a UUID elsewhere": ["unknown", ["unknown"]],
+    "a UUID got": "unknown",
+    "another integer": ["int64", "int64"],
     "attributes are dropped": ["OrderedDict", False],
     "inside a party they stay": ["OrderedDict", True],
     "post_init ran once": ["Model", [1], 6],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import decimal
 import enum
 import io
 import random
 import sys
 import threading
+import uuid
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,7 +22,7 @@ import pytest
 from hypothesis import strategies
 
 from fed import errors
-from fed.codec import seal
+from fed.codec import seal, types, wire
 from fed.model import objects
 from fed.testing import engines
 
@@ -547,3 +549,51 @@ def test_any_value_is_a_snapshot(value: Any) -> None:
     assert engines.same(rebuilt(value), before)
     for form in forms:
         assert engines.same(seal.opened(form), before)
+
+
+# Atoms cross as they are, without a look at the type table.
+
+ATOMS: dict[type, list[Any]] = {
+    type(None): [None],
+    bool: [True],
+    int: [0, -(10**3000)],
+    float: [float("nan"), -0.0],
+    complex: [complex("nan+infj")],
+    str: ["", "\ud800"],
+    bytes: [b""],
+    decimal.Decimal: [decimal.Decimal("-0"), decimal.Decimal("sNaN5")],
+    np.str_: [np.str_(""), np.str_("a\0"), np.str_("\ud800")],
+    np.bytes_: [np.bytes_(b""), np.bytes_(b"a\0")],
+    np.datetime64: [np.datetime64("NaT"), np.datetime64(5, "25s")],
+    np.timedelta64: [np.timedelta64("NaT"), np.timedelta64(5)],
+}
+
+
+def test_every_atom_crosses_as_it_is() -> None:
+    user_types = types.UserTypes(None, None)
+    for kind in seal.ATOMS:
+        for value in ATOMS.get(kind) or [kind(0), kind(1)]:
+            assert types.cross(value, types=user_types) is value
+            encoded = wire.encode(value, types=user_types)
+            arrived = wire.decode(encoded.header, list(encoded.buffers), types=user_types)
+            assert type(arrived) is kind
+            assert engines.same(arrived, value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [uuid.UUID(int=5, is_safe=uuid.SafeUUID.safe), np.longlong(5), np.ulonglong(5)],
+    ids=["UUID", "longlong", "ulonglong"],
+)
+def test_what_arrives_as_something_else_is_no_atom(value: Any) -> None:
+    crossed = types.cross(value, types=types.UserTypes(None, None))
+    is_itself = type(crossed) is type(value) and not isinstance(value, uuid.UUID)
+    assert is_itself or type(value) not in seal.ATOMS
+    assert seal.opened(seal.snapshot(value)) is value
+    (opened,) = seal.opened(seal.snapshot([value]))
+    assert opened is value
+    ((key, opened),) = seal.opened(seal.snapshot({value: value})).items()
+    assert key is opened is value
+    assert seal.literal([value], root="argument 0", on_object=read) == [value]
+    assert is_itself or not seal.snapshot([value]).plain
+    assert is_itself or not seal.snapshot({value: 1}).plain
