@@ -96,9 +96,9 @@ EXPECTED = {
     "stop": fails("FedRemoteError", type_name="StopIteration"),
     "exit": fails("FedRemoteError", type_name="SystemExit"),
     "base": fails("FedRemoteError", type_name="BaseException"),
-    "a handle as a value": fails("UsageError", text="fed.get"),
-    "iterated": fails("UsageError", text="fed.get"),
-    "measured": fails("UsageError", text="fed.get"),
+    "a handle as a value": fails("HandleError", text="fed.get"),
+    "iterated": fails("HandleError", text="fed.get"),
+    "measured": fails("HandleError", text="fed.get"),
     "still working": "fine",
     "later": fails("FedRemoteError", party="BOB"),
 }  # fmt: skip

@@ -145,6 +145,9 @@ def remote_error(
 ) -> errors.FedRemoteError:
     """The error that stands for what a body raised; the original is chained as its cause."""
     detail = ""
+    if level == "type" and isinstance(error, errors.FedError):
+        # What the package itself says names calls and types, and holds nobody's data.
+        level = "message"
     if level == "message":
         detail = _text(error)
     elif level == "traceback":

@@ -66,7 +66,7 @@ class Unread:
     def note(self, order: tuple[int, int], error: errors.FedError) -> None:
         """Remember a new failure."""
         if len(self.texts) < self.MOST:
-            self.texts[order] = str(error)
+            self.texts[order] = str(error) + _where(error)
         else:
             self.uncounted.add(order)
 
@@ -77,6 +77,16 @@ class Unread:
 
     def __len__(self) -> int:
         return len(self.texts) + len(self.uncounted)
+
+
+def _where(error: errors.FedError) -> str:
+    """The line of the body that raised: it holds nobody's data, unlike the message."""
+    tb = error.__cause__.__traceback__ if error.__cause__ is not None else None
+    if not isinstance(error, errors.FedRemoteError) or tb is None or error.level == "traceback":
+        return ""
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    return f" [raised at {tb.tb_frame.f_code.co_filename}:{tb.tb_lineno}]"
 
 
 class Pending:
