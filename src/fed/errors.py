@@ -362,18 +362,17 @@ class FedTimeoutError(FedError, TimeoutError):
         what: what was waited for.
         party: the party that has to deliver it.
         waited_s: how long it was waited for, in seconds.
+        fix: what to do.
     """
 
     what: str
     party: str | None
     waited_s: float
+    fix: str = "It is still on its way: get it again, or give a larger timeout"
 
     def __str__(self) -> str:
         of = f" of party {self.party!r}" if self.party is not None else ""
-        return (
-            f"{self.what}{of} did not arrive in {self.waited_s:g} s. "
-            "It is still on its way: get it again, or give a larger timeout"
-        )
+        return f"{self.what}{of} did not arrive in {self.waited_s:g} s. {self.fix}"
 
 
 @dataclass(kw_only=True, eq=False)

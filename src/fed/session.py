@@ -160,17 +160,20 @@ def _is_orderly(error: BaseException) -> bool:
 def _end_or_give_up(error: BaseException | None) -> None:
     """End the session as far as this thread can.
 
-    It can't where another thread made the session, or where Ctrl-C came in the few instructions
-    in which the engine notes that a body begins.
+    It can't where another thread made the session.
     """
-    try:
+    with _held.lock:
+        engine = port.slot.engine
+        if engine is None:
+            return
+        try:
+            engine.check_end()
+        except errors.UsageError as refused:
+            port.slot.engine = None
+            _held.summaries.append(engine.summary())
+            log.warning("the session was given up: %s", refused)
+            return
         _end(error)
-    except errors.UsageError as refused:
-        with _held.lock:
-            engine, port.slot.engine = port.slot.engine, None
-            if engine is not None:
-                _held.summaries.append(engine.summary())
-        log.warning("the session was given up: %s", refused)
 
 
 def _settled(given: Mapping[str, Any]) -> resolve.Settled:
@@ -240,17 +243,13 @@ def _end(error: BaseException | None) -> None:
         engine = port.slot.engine
         if engine is None:
             return
+        engine.check_end()
         try:
             engine.shutdown(error=error)
-        except errors.UsageError:
-            raise
-        except BaseException:
+        finally:
             port.slot.engine = None
-            _held.summaries.append(engine.summary())
-            raise
-        port.slot.engine = None
-        summary = engine.summary()
-        _held.summaries.append(summary)
+            summary = engine.summary()
+            _held.summaries.append(summary)
         is_launched = _held.options is not None
     if summary.unread_count and not is_launched:
         log.error("%d error(s) that nobody read:", summary.unread_count)

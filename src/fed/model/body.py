@@ -25,7 +25,7 @@ class Body(Protocol):
         """The body's own random generator: the same one each time it is asked for."""
 
 
-#: Set by whoever runs bodies: per body, or once to an object that changes with them.
+#: Set by whoever runs a body in a context of its own; where it is not, `Engine.running_body` knows.
 current: ContextVar[Body | None] = ContextVar("fed_body", default=None)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 from fed import errors
 
 if TYPE_CHECKING:
-    from fed.model import calls, ledger, objects, remote
+    from fed.model import body, calls, ledger, objects, remote
     from fed.observe import report
 
 
@@ -74,11 +74,24 @@ class Engine(Protocol):
     def driver_party(self) -> str | None:
         """The party that this process drives, or None where one driver serves all."""
 
+    def running_body(self) -> body.Body | None:
+        """The body that runs in the calling thread, where `body.current` is not set; None if none.
+
+        Its party is None while the engine runs something else than a body.
+        """
+
     def progress(self, done: int, total: int | None) -> None:
         """The script says how far it is."""
 
     def summary(self) -> report.Summary:
         """What the session did so far."""
+
+    def check_end(self) -> None:
+        """Do nothing, or say why `shutdown` can't be called here.
+
+        Raises:
+            UsageError: inside a body or in another thread than the session's.
+        """
 
     def shutdown(self, *, error: BaseException | None = None) -> None:
         """End the session; the engine refuses everything from now on."""

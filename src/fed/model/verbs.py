@@ -162,7 +162,7 @@ def parties(pattern: str = "*") -> list[str]:
 
 def current_party() -> str | None:
     """In a body the executing party; in the script its own party, None where it serves all."""
-    running = body.current.get()
+    running = _running_body()
     if running is not None and running.party is not None:
         return running.party
     return engine.current().driver_party()
@@ -179,13 +179,21 @@ def rng() -> numpy.random.Generator:
     Raises:
         UsageError: outside a body.
     """
-    running = body.current.get()
+    running = _running_body()
     if running is None or running.party is None:
         raise errors.UsageError(
             problem="fed.rng() outside a body",
             fix="In the script, make a generator of your own: numpy.random.default_rng(seed)",
         )
     return running.generator()
+
+
+def _running_body() -> body.Body | None:
+    running = body.current.get()
+    # The context may be another one than that in which the session was made.
+    if running is None and engine.slot.engine is not None:
+        running = engine.slot.engine.running_body()
+    return running
 
 
 def progress(done: int, total: int | None = None) -> None:

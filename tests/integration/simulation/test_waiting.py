@@ -56,7 +56,6 @@ def test_bodies_may_wait_for_threads(session: Start) -> None:
     assert fed.get(Actor.party("ALICE").remote().thread.remote()) == "slept"
 
 
-@pytest.mark.xfail(reason="get's timeout has no effect in simulation", strict=True)
 def test_a_limit_ends_a_wait_for_the_outside(session: Start) -> None:
     session()
     obj = Actor.party("ALICE").remote().thread.remote()
@@ -66,7 +65,6 @@ def test_a_limit_ends_a_wait_for_the_outside(session: Start) -> None:
     assert fed.get(obj) == "slept", "the object stays valid"
 
 
-@pytest.mark.xfail(reason="get's timeout has no effect in simulation", strict=True)
 def test_a_limit_counts_in_virtual_time(session: Start) -> None:
     session()
     obj = Actor.party("ALICE").remote().hours.remote()
@@ -75,7 +73,6 @@ def test_a_limit_counts_in_virtual_time(session: Start) -> None:
     assert fed.get(obj, timeout=3600) == 5
 
 
-@pytest.mark.xfail(reason="wait takes the first ones, also where they can't come", strict=True)
 def test_wait_passes_over_what_cannot_come(session: Start) -> None:
     session()
     actor = Actor.party("ALICE").remote()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import inspect
+import sys
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +29,7 @@ from fed.observe import report
 
 if TYPE_CHECKING:
     from fed.config import parties as naming
-    from fed.engines.simulation import isolation
+    from fed.engines.simulation import coroutines, isolation
 
 NOTHING: Final = calls.NOTHING
 
@@ -37,7 +39,8 @@ class SimulationEngine:
 
     Attributes:
         running: the body that runs (a `calls.Call` or a `methods.Method`), or why calls can't take
-            the short way: `bodies.WAITING`, `bodies.CLOSED`. None while the script may call.
+            short way: `bodies.WAITING`, `bodies.MOVING`, `bodies.CLOSED`. None while the script may
+            call.
         ledger: numbers and records.
         traffic: what crossed between parties.
         store: the memory of large results.
@@ -61,6 +64,7 @@ class SimulationEngine:
         kept: store.Store,
         guard: isolation.Guard | None = None,
         digests_values: bool = False,
+        shutdown_timeout_s: float = 60.0,
     ) -> None:
         self.ledger = ledger.Ledger()
         self.traffic = counted.Traffic(user_types, max_value_bytes=max_value_bytes)
@@ -79,6 +83,7 @@ class SimulationEngine:
         self.guard = guard
         self._is_hot = guard is None and not fail_fast
         self._thread = get_ident()
+        self._shutdown_timeout_s = shutdown_timeout_s
         self._classes: dict[type, methods.Known] = {}
         self._indices: dict[tuple[str, str], int] = {}
         self._shapes: dict[tuple[str, str, int], int] = {}
@@ -93,7 +98,6 @@ class SimulationEngine:
         )
         self._old_generation = collecting.OldGeneration()
         self._body = bodies.RunningBody(self)
-        body.current.set(self._body)
         self.hot_scope = {
             "_engine": self,
             "_ident": get_ident,
@@ -117,22 +121,34 @@ class SimulationEngine:
 
     def _enter(self, verb: str) -> None:
         """Refuse a verb in another thread, inside a body or after the end."""
-        running = self.running
+        running: Any = self.running
         if running is bodies.CLOSED:
             raise errors.SessionError(
                 problem=f"{verb}: the session that this belongs to has ended",
                 fix="Call fed.init again, and make actors and fed objects anew",
             )
-        if get_ident() != self._thread:
+        inside = body.current.get()  # of a coroutine: its tasks and threads have it too
+        if inside is None and get_ident() != self._thread:
             raise errors.UsageError(
                 problem=f"{verb} in another thread than the one that called fed.init",
                 fix="Make calls in that thread alone: their order is what all parties share",
             )
-        if running is not None and running is not bodies.WAITING:
+        if inside is None and running is not None and running is not bodies.WAITING:
+            if _is_inside_a_body():
+                inside = running
+            else:  # Ctrl-C came where the engine notes the end of a body
+                self.running = self._idle
+        if inside is not None:
             raise errors.UsageError(
-                problem=f"{verb} inside the body of {running.what}",
+                problem=f"{verb} inside the body of {inside.what}",
                 fix="Only the script makes calls; pass values in and return them",
             )
+
+    def running_body(self) -> body.Body | None:
+        """The synchronous body that runs in this thread; see `Engine.running_body`."""
+        if self.running is None or get_ident() != self._thread:
+            return None
+        return self._body
 
     def _own(self, found: Iterable[objects.FedObject[Any]], verb: str) -> None:
         for obj in found:
@@ -269,9 +285,11 @@ class SimulationEngine:
         handle._fed_obj = None
         if ordinal:
             handle._fed_ordinal = ordinal
-        self.running = call
-        obj = self.runner(cls, call.args)
-        self.running = None
+        try:
+            self.running = call
+            obj = self.runner(cls, call.args)
+        finally:
+            self.running = None
         if type(obj) is runner.Raised:
             self._failed(call, [], self._outcomes.raised(call, obj.error))
         else:
@@ -343,13 +361,16 @@ class SimulationEngine:
             failure = self._refused_input(call, found) or self._outcomes.failure(call, error)
             self._failed(call, made, failure)
             return
-        self.running = call
+        before = self.running
         value: Any = None
-        if self.guard is None:
-            value = self.runner(function, args, kwargs)
-        else:
-            value = self.runner(self.guard.invoke, (call, function, args, kwargs))
-        self.running = self._idle
+        try:
+            self.running = call
+            if self.guard is None:
+                value = self.runner(function, args, kwargs)
+            else:
+                value = self.runner(self.guard.invoke, (call, function, args, kwargs))
+        finally:
+            self.running = before
         if type(value) is runner.Raised:
             self._failed(call, made, self._outcomes.raised(call, value.error))
         elif handle is not None:
@@ -516,6 +537,8 @@ class SimulationEngine:
         from fed.engines.simulation import coroutines
 
         pending = self._waiting.put(call, made)
+        context = contextvars.copy_context()
+        context.run(body.current.set, self._body.of_coroutine(call))
 
         async def whole() -> None:
             try:
@@ -524,11 +547,26 @@ class SimulationEngine:
                     self._returned(call, value, made)
                 elif self.running is not bodies.CLOSED:
                     self._failed(call, made, self._outcomes.raised(call, value.error))
+            except BaseException as error:  # noqa: BLE001  (it goes to the script)
+                self._broken_off(call, made, error)
             finally:
-                self._body.forget(call.number)
                 self._waiting.arrived(call, pending)
 
-        self._waiting.start(whole())
+        self._waiting.start(pending, whole(), context)
+
+    def _broken_off(
+        self, call: calls.Call, made: list[results.Result], error: BaseException
+    ) -> None:
+        """An error that the script has to see at once ended a call; it is the call's outcome too.
+
+        These are `KeyboardInterrupt` and, with `fail_fast`, all errors.
+        """
+        if self.running is bodies.CLOSED:
+            return
+        failure = self._outcomes.broken_off(call, error)
+        coming = [result for result in made if type(result.value) is results.Pending]
+        self._failed(call, coming, failure)
+        self._waiting.stop(error)
 
     def _returned(self, call: calls.Call, value: Any, made: list[results.Result]) -> None:
         """A coroutine has returned; if its actor was killed meanwhile, the result is dropped."""
@@ -567,7 +605,7 @@ class SimulationEngine:
             return
         pending = self._waiting.put(call, made)
         key = _actor(call)
-        if key is not None and (call.kind is ledger.CREATE or not remote.is_async(key[0])):
+        if key is not None and (call.kind is ledger.CREATE or not self._class(key[0]).is_async):
             self._waiting.lanes[key] = pending
         # From now on every call takes the general way, which looks for lanes.
         self._idle = self.running = bodies.WAITING
@@ -580,29 +618,48 @@ class SimulationEngine:
                 for result in made:
                     if type(result.value) is results.Pending and result.value is not pending:
                         await result.value.future
+            except BaseException as error:  # noqa: BLE001  (it goes to the script)
+                self._broken_off(call, made, error)
             finally:
                 self._waiting.arrived(call, pending)
 
-        self._waiting.enqueue(later())
+        self._waiting.enqueue(pending, later())
 
-    def _settled(self, pending: results.Pending) -> bool:
-        """Let suspended coroutines go on until this one has ended; False if none can move."""
+    def _settled(self, pending: results.Pending, limit: coroutines.Limit | None = None) -> bool:
+        """Let suspended coroutines go on until this one has ended.
+
+        False if none can move, or the limit is over.
+        """
         try:
-            return self._waiting.settled(pending)
+            self.running = bodies.MOVING
+            return self._waiting.settled(pending, limit)
         finally:
             if not self._waiting.calls:
                 self._idle = None
             self.running = self._idle
 
-    def _settle(self, found: Iterable[Any]) -> None:
+    def _settle(self, found: Iterable[Any], timeout_s: float | None = None) -> None:
         """Wait for objects, in virtual time.
 
         Raises:
             DeadlockError: if one of them can't come.
+            FedTimeoutError: the same with a timeout, as in modes that can't know; or if it does
+                not come in that time, virtual or real.
         """
-        for form in [obj.value for obj in found]:
-            if type(form) is results.Pending and not self._settled(form):
+        limit = None
+        for obj in found:
+            pending = obj.value
+            if type(pending) is not results.Pending:
+                continue
+            if limit is None and timeout_s is not None:
+                limit = self._waiting.limit(timeout_s)
+            if self._settled(pending, limit):
+                continue
+            if timeout_s is None:
                 raise errors.DeadlockError(calls=list(self._waiting.calls.values()))
+            raise errors.FedTimeoutError(
+                what=pending.what, party=obj.party, waited_s=float(timeout_s)
+            )
 
     # -- the other verbs -------------------------------------------------------------------------
 
@@ -625,7 +682,7 @@ class SimulationEngine:
         shape = self.ledger.shape(ledger.GET, "", keys=ledger.runs(keys))
         whom = ledger.EVERYBODY if parties is None else ",".join(receivers)
         self.ledger.add(shape, whom, [obj.number for obj in found])
-        self._settle(found)
+        self._settle(found, timeout)
         failure = self._outcomes.of_inputs(found)
         if failure is not None:
             try:
@@ -674,15 +731,29 @@ class SimulationEngine:
         timeout: float | None,
         party: str | None,
     ) -> tuple[list[objects.FedObject[Any]], list[objects.FedObject[Any]]]:
-        """The first `num_returns` in list order; see `fed.model.engine.Engine.wait`."""
+        """The first `num_returns` in list order; see `fed.model.engine.Engine.wait`.
+
+        If they do not come, the first ones that are there.
+        """
         self._enter("fed.wait")
         self._own(objs, "fed.wait")
         decider = self._known(party, "fed.wait")
         keys = [(place, obj.index) for place, obj in enumerate(objs)]
         shape = self.ledger.shape(ledger.WAIT, "", count=num_returns, keys=ledger.runs(keys))
         self.ledger.add(shape, decider, [obj.number for obj in objs])
-        self._settle(objs[:num_returns])
-        return list(objs[:num_returns]), list(objs[num_returns:])
+        try:
+            self._settle(objs[:num_returns], timeout)
+        except errors.FedTimeoutError:
+            pass  # fewer may be there
+        except errors.DeadlockError:
+            if len(_there(objs)) < num_returns:
+                raise
+        places = _there(objs)[:num_returns]
+        chosen = set(places)
+        return (
+            [objs[place] for place in places],
+            [obj for place, obj in enumerate(objs) if place not in chosen],
+        )
 
     def reduce(
         self,
@@ -814,11 +885,6 @@ class SimulationEngine:
             )
         return list(self._parties.match(pattern))
 
-    @property
-    def all_ended(self) -> bool:
-        """True while no call is suspended."""
-        return not self._waiting.calls
-
     def driver_party(self) -> str | None:
         """None: one driver serves all parties."""
         return None
@@ -846,26 +912,54 @@ class SimulationEngine:
             unread_count=len(unread),
         )
 
+    def check_end(self) -> None:
+        """Refuse the end where the script may make no calls; see `Engine.check_end`."""
+        self._enter("fed.shutdown")
+
     def shutdown(self, *, error: BaseException | None = None) -> None:
         """Let suspended coroutines end, then refuse everything.
 
-        Those that can't end any more count as an unread `DeadlockError`. After an `error` of the
+        Those that can't end any more count as an unread `DeadlockError`, those that did not in the
+        time of the setting `shutdown_timeout_s` as a `FedTimeoutError`. After an `error` of the
         script nothing goes on.
         """
         if error is None:
-            self._enter("fed.shutdown")
-            stuck = self._waiting.finish(self._close)
-            if stuck:
-                order = (self.ledger.number, 0)
-                self._outcomes.unread.note(order, errors.DeadlockError(calls=stuck))
+            self.check_end()
+            self.running = bodies.MOVING
+            left = self._waiting.finish(self._close, timeout_s=self._shutdown_timeout_s)
+            if left is not None:
+                self._outcomes.unread.note((self.ledger.number, 0), left)
         else:
             self._close()
             self._waiting.drop()
 
     def _close(self) -> None:
         self.running = bodies.CLOSED
-        body.current.set(None)
         self._old_generation.restore()
+
+
+def _there(objs: Sequence[Any]) -> list[int]:
+    """The places of the objects whose calls have ended."""
+    return [place for place, obj in enumerate(objs) if type(obj.value) is not results.Pending]
+
+
+def _is_inside_a_body() -> bool:
+    """True if the engine calls user code somewhere above the user code that called it."""
+    is_user_seen = False
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is runner.FRAME:
+            return True
+        module = str(frame.f_globals.get("__name__"))
+        is_engine = module.startswith(f"{__package__}.") or frame.f_code.co_filename.startswith(
+            methods.COMPILED
+        )
+        if is_engine and is_user_seen:
+            return True
+        if not is_engine and module.partition(".")[0] != "fed":
+            is_user_seen = True
+        frame = frame.f_back
+    return False
 
 
 def _actor(call: calls.Call) -> outcomes.ActorKey | None:

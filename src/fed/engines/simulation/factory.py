@@ -43,6 +43,7 @@ def engine(settings: table.Settings, *, script_folder: Path | None) -> simulatio
         kept=kept,
         guard=_guard(settings, script_folder),
         digests_values=settings.values_digest,
+        shutdown_timeout_s=settings.shutdown_timeout_s,
     )
 
 

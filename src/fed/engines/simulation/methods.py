@@ -20,6 +20,9 @@ from fed.model import calls, ledger, remote, signatures
 if TYPE_CHECKING:
     from fed.engines.simulation import engine as simulation
 
+#: How the file names of compiled methods begin.
+COMPILED: Final = "<fed "
+
 #: Methods with more parameters than this take the general way.
 _MOST_PARAMETERS: Final = 4
 
@@ -123,12 +126,14 @@ class Known:
         first: the handle class of the first actor at a party.
         later: that of the others.
         ordinals: how many actors of the class each party has.
+        is_async: True if a method is `async def`: calls may then overtake one another.
     """
 
     def __init__(self, engine: simulation.SimulationEngine, cls: type, *, hot: bool) -> None:
         self.first = handle_class(engine, cls, hot=hot, first=True)
         self.later = handle_class(engine, cls, hot=hot, first=False)
         self.ordinals = counting.Counts()
+        self.is_async = any(spec.is_async for spec in self.first._fed_methods.values())
 
 
 def handle_class(
@@ -321,5 +326,5 @@ def _compiled(
         return number
 
     scope = {**engine.hot_scope, "_shapes": shapes, "_shape": shape}
-    exec(compile("".join(lines), f"<fed {spec.qualname}>", "exec"), scope)  # noqa: S102
+    exec(compile("".join(lines), f"{COMPILED}{spec.qualname}>", "exec"), scope)  # noqa: S102
     return scope["remote"]

@@ -56,7 +56,15 @@ class Outcomes:
         error.__traceback__ = _of_the_body(error.__traceback__)
         if isinstance(error, errors.IsolationError):
             return self.failure(call, error)
-        remote_error = crossing.remote_error(
+        return self.failure(call, self._remote_error(call, error))
+
+    def broken_off(self, call: calls.Call, error: BaseException) -> results.Failure:
+        """The failure of a call by an error that goes on to the script: it is read there."""
+        own = error if isinstance(error, errors.FedError) else self._remote_error(call, error)
+        return results.Failure(own, (call.number, 0), self.unread)
+
+    def _remote_error(self, call: calls.Call, error: BaseException) -> errors.FedRemoteError:
+        return crossing.remote_error(
             error,
             level=self._error_detail,
             party=call.party,
@@ -65,7 +73,6 @@ class Outcomes:
             actor=call.ordinal,
             site=call.site or sites.here(),
         )
-        return self.failure(call, remote_error)
 
     def of_inputs(self, found: Iterable[Any]) -> results.Failure | None:
         """The failure of the lowest-numbered failed object; None if none failed."""

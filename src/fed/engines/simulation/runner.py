@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from types import CodeType
+from typing import Any, Final
 
 
 class Raised:
@@ -23,17 +24,40 @@ class Runner:
     which hold the failed fed object, which holds the exception: a cycle, that pins every value in
     those frames until the collector finds it. The frame of a generator has no caller while it is
     suspended, so there it ends.
+
+    Ctrl-C can come at any instruction, so also in the generator but outside the body, which ends
+    the generator: the next one takes its place.
     """
 
     def __init__(self) -> None:
         self._made: list[Any] = []
-        self._frame = self._calls(self._made)
-        next(self._frame)
+        self._begin()
 
     def __call__(self, function: Callable[..., Any], args: Any = (), kwargs: Any = None) -> Any:
-        """What the function returns, or a `Raised` with what it raised; never raises itself."""
-        self._frame.send((function, args, kwargs or {}))
-        return self._made.pop()
+        """What the function returns, or a `Raised` with what it raised.
+
+        Raises:
+            KeyboardInterrupt: only by Ctrl-C in this very method.
+        """
+        made = self._made
+        try:
+            self._frame.send((function, args, kwargs or {}))
+            return made.pop()
+        except StopIteration:
+            # It had been ended, and nobody could make a new one then; the function has not run.
+            self._begin()
+            return self(function, args, kwargs)
+        except BaseException as error:
+            made.clear()
+            if self._frame.gi_frame is not None:
+                raise
+            self._begin()
+            return Raised(error)
+
+    def _begin(self) -> None:
+        frame: Any = self._calls(self._made)
+        next(frame)
+        self._frame = frame
 
     @staticmethod
     def _calls(made: list[Any]) -> Generator[None, Any, None]:
@@ -44,5 +68,9 @@ class Runner:
                 # Kept in no variable here: a value that nobody else refers to is moved, not copied.
                 made.append(function(*args, **kwargs))
             except BaseException as error:  # noqa: BLE001  (whoever called decides)
-                made.append(Raised(error))
+                made[:] = (Raised(error),)
             call = function = args = kwargs = None
+
+
+#: The code of the frame below each body.
+FRAME: Final[CodeType] = Runner._calls.__code__
