@@ -22,7 +22,7 @@ import types
 import uuid
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fed import errors
@@ -88,11 +88,24 @@ class Tree:
 
 
 class Pickled:
-    """The sealed form of any other value: a pickle with its large buffers beside it."""
+    """The sealed form of any other value: a pickle with its large buffers beside it.
+
+    Attributes:
+        data: the pickle; nobody writes to its memory, nor to that of the buffers.
+        buffers: what the pickle refers to.
+        kind: the value's type.
+        path: where it is in the whole value.
+    """
 
     __slots__ = ("buffers", "data", "kind", "path")
 
-    def __init__(self, data: bytes, buffers: list[bytes], kind: type, path: _Path) -> None:
+    def __init__(
+        self,
+        data: bytes | memoryview,
+        buffers: Sequence[bytes | memoryview],
+        kind: type,
+        path: _Path,
+    ) -> None:
         self.data = data
         self.buffers = buffers
         self.kind = kind

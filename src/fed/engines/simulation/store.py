@@ -1,7 +1,8 @@
 """Memory of large results: counted by call site, spilled to disk above a budget.
 
 A spilled array is a read-only view of a memory-mapped file, so bodies and the script see no
-difference. The files have no name: nothing is left behind, however the process ends.
+difference; pickles are read out of such a file. The files have no name: nothing is left behind,
+however the process ends.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ log = logging.getLogger(__name__)
 #: Smaller values are not counted: what is measured must cost far more than the measuring (1 us).
 COUNTED_BYTES: Final = 32 * 1024
 
+#: Smaller pickles, and parts of pickles, stay in memory: each part on disk takes some objects.
+_SPILLED_PART_BYTES: Final = 4 * 1024
+
 #: Values are put into files of this size, so that their number stays far below the kernel's limit
 #: of 65,530 mappings a process.
 SEGMENT_BYTES: Final = 256 * 1024 * 1024
@@ -41,19 +45,22 @@ class Store:
 
     Attributes:
         live_bytes: bytes of large values held in memory now.
-        spilled_bytes: bytes of values written to disk so far.
     """
 
     def __init__(
         self, *, budget_bytes: int, folder: str | None = None, quota_bytes: int | None = None
     ) -> None:
         self.live_bytes = 0
-        self.spilled_bytes = 0
         self._budget_bytes = budget_bytes
         self._spill = Spill(folder=folder, quota_bytes=quota_bytes)
         self._codes: dict[int, CodeType] = {}
         self._by_place: dict[sites.Place, int] = {}
         self._warned: set[sites.Place] = set()
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes of values written to disk so far."""
+        return self._spill.written_bytes
 
     def keep(self, form: Any) -> Any:
         """The sealed form as a fed object shall hold it: large ones in a `Held`.
@@ -66,7 +73,8 @@ class Store:
             return form
         place = sites.place(self._codes)
         if self.live_bytes + size > self._budget_bytes:
-            self._warn(place)
+            self._warn(place, size)
+            before = self._spill.written_bytes
             try:
                 form = _mapped(form, self._spill)
             except OSError as error:
@@ -75,8 +83,7 @@ class Store:
                     reason=str(error),
                     site=sites.text(self._most(place), self._codes),
                 ) from error
-            self.spilled_bytes += size
-            return results.Held(form, 0, place, self)
+            size -= self._spill.written_bytes - before
         self.live_bytes += size
         self._by_place[place] = self._by_place.get(place, 0) + size
         return results.Held(form, size, place, self)
@@ -91,30 +98,42 @@ class Store:
         """The place whose results hold most of the memory, `place` if none holds any."""
         return max(self._by_place, key=self._by_place.__getitem__, default=place)
 
-    def _warn(self, place: sites.Place) -> None:
+    def _warn(self, place: sites.Place, size_bytes: int) -> None:
         most = self._most(place)
         if most in self._warned:
             return
         self._warned.add(most)
+        held_bytes = self._by_place.get(most, 0)
+        held = f"results made at {sites.text(most, self._codes)} hold {_in_words(held_bytes)}"
+        if not held_bytes:
+            held = (
+                f"a result made at {sites.text(place, self._codes)} takes {_in_words(size_bytes)}"
+            )
         log.warning(
-            "results made at %s hold %s of the memory budget of %s; further large results go to "
-            "disk. Fold them with fed.reduce and a generator, drop them earlier, or raise "
-            "memory_budget_bytes",
-            sites.text(most, self._codes),
-            _in_words(self._by_place.get(most, 0)),
+            "%s of the memory budget of %s; further large results go to disk. Fold them with "
+            "fed.reduce and a generator, drop them earlier, or raise memory_budget_bytes",
+            held,
             _in_words(self._budget_bytes),
         )
 
 
 def _in_words(size_bytes: int) -> str:
-    return (
-        f"{size_bytes / 2**30:.2f} GiB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:.1f} MiB"
-    )
+    if size_bytes >= 2**30:
+        return f"{size_bytes / 2**30:.2f} GiB"
+    if size_bytes >= 2**20:
+        return f"{size_bytes / 2**20:.1f} MiB"
+    return f"{size_bytes / 2**10:.1f} KiB"
 
 
 def _mapped(form: Any, spill: Spill) -> Any:
-    """The sealed form with its arrays on disk; pickles stay in memory."""
+    """The sealed form with its arrays and large pickles on disk; the rest stays in memory."""
     kind = type(form)
+    if kind is seal.Pickled:
+        data, *buffers = [
+            spill.memory(part) if len(part) >= _SPILLED_PART_BYTES else part
+            for part in (form.data, *form.buffers)
+        ]
+        return seal.Pickled(data, buffers, form.kind, form.path)
     if kind is seal.Tree:
         value = _mapped(form.value, spill)
         return seal.Tree(value, flat=form.flat, plain=form.plain, nbytes=form.nbytes)
@@ -146,9 +165,14 @@ class _Segment:
 
 
 class Spill:
-    """Arrays in nameless files; a file goes when the last view of the last array in it dies."""
+    """Memory in nameless files; a file goes when the last view of the last value in it dies.
+
+    Attributes:
+        written_bytes: bytes of values written so far.
+    """
 
     def __init__(self, *, folder: str | None, quota_bytes: int | None) -> None:
+        self.written_bytes = 0
         self._folder = folder
         self._quota_bytes = quota_bytes
         self._open: _Segment | None = None
@@ -162,24 +186,35 @@ class Spill:
         """
         import numpy as np
 
+        order: Any = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        marked = self.memory(np.ravel(array, order=order).view(np.uint8).data)
+        spilled: numpy.ndarray[Any, Any] = np.frombuffer(marked, dtype=array.dtype)
+        return spilled.reshape(array.shape, order=order)
+
+    def memory(self, data: bytes | memoryview) -> memoryview:
+        """Read-only memory in a file with the same bytes, at least one; arrays on it are frozen.
+
+        Raises:
+            OSError: if the disk or the quota is full.
+        """
+        import numpy as np
+
         from fed.codec import arrays
 
-        order: Any = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-        flat = np.ravel(array, order=order).view(np.uint8)
+        flat = memoryview(data)
         segment = self._segment(flat.nbytes)
         start = segment.end
         done = 0
         while done < flat.nbytes:
-            done += os.pwrite(segment.file.fileno(), memoryview(flat.data)[done:], start + done)
+            done += os.pwrite(segment.file.fileno(), flat[done:], start + done)
         segment.end = -(-(start + flat.nbytes) // _ALIGNMENT) * _ALIGNMENT
         segment.values += 1
+        self.written_bytes += flat.nbytes
         # An array of its own, which every view of the value keeps alive. A slice of a memoryview
         # would not do: who takes a buffer from it refers to the map alone.
         region = np.frombuffer(segment.map, np.uint8, flat.nbytes, start)
         weakref.finalize(region, self._released, segment).atexit = False
-        marked = arrays.marked(region.data)
-        spilled: numpy.ndarray[Any, Any] = np.frombuffer(marked, dtype=array.dtype)
-        return spilled.reshape(array.shape, order=order)
+        return arrays.marked(region.data)
 
     def _segment(self, size_bytes: int) -> _Segment:
         segment = self._open
