@@ -304,7 +304,7 @@ class Settings:
         kinds.BYTES,
         section=_MEMORY,
         modes=SIMULATION,
-        default_doc="computed from the memory at the start",
+        default_doc="half of the memory",
         doc="Memory for results; those above it spill to disk.",
     )
     spill_dir: Path | None = _setting(
@@ -318,7 +318,7 @@ class Settings:
         kinds.BYTES,
         section=_MEMORY,
         modes=SIMULATION | MULTI,
-        default_doc="computed from the free space of `spill_dir` at the start",
+        default_doc="80 % of the free space of `spill_dir` at the start",
         doc="The most disk that spilled values may take; above it the job fails by name.",
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,25 +13,34 @@ from fed.engines.simulation import engine as simulation
 from fed.engines.simulation import store
 
 if TYPE_CHECKING:
+    from fed.codec import pickle_optin
     from fed.config import settings as table
     from fed.engines.simulation import isolation
 
 #: Large results may take this share of the memory; bodies and the script need the rest.
 _BUDGET_SHARE: Final = 0.5
 
+#: Spilled values may take this share of the free space of their disk; others write there too.
+_QUOTA_SHARE: Final = 0.8
+
 
 def engine(settings: table.Settings, *, script_folder: Path | None) -> simulation.SimulationEngine:
     """The engine of one session; the calling thread is the one that may make calls."""
     user_types = types.UserTypes(
-        settings.codec_modules, str(script_folder) if script_folder is not None else None
+        settings.codec_modules,
+        str(script_folder) if script_folder is not None else None,
+        pickled=_pickled(settings),
     )
     budget_bytes = settings.memory_budget_bytes
     if budget_bytes is None:
         budget_bytes = int(_memory_bytes() * _BUDGET_SHARE)
+    quota_bytes = settings.spill_quota_bytes
+    if quota_bytes is None:
+        quota_bytes = spill_quota_bytes(settings.spill_dir)
     kept = store.Store(
         budget_bytes=budget_bytes,
         folder=str(settings.spill_dir) if settings.spill_dir is not None else None,
-        quota_bytes=settings.spill_quota_bytes,
+        quota_bytes=quota_bytes,
     )
     return simulation.SimulationEngine(
         parties=settings.parties,
@@ -47,6 +58,14 @@ def engine(settings: table.Settings, *, script_folder: Path | None) -> simulatio
     )
 
 
+def _pickled(settings: table.Settings) -> pickle_optin.Accepted | None:
+    if not settings.codec_pickle:
+        return None
+    from fed.codec import pickle_optin
+
+    return pickle_optin.Accepted(settings.codec_pickle)
+
+
 def _guard(settings: table.Settings, script_folder: Path | None) -> isolation.Guard | None:
     level = settings.isolation.value
     if level not in ("check", "process"):
@@ -61,6 +80,18 @@ def _guard(settings: table.Settings, script_folder: Path | None) -> isolation.Gu
     from fed.engines.simulation import worlds
 
     return worlds.Worlds(code, seed=settings.seed)
+
+
+def spill_quota_bytes(folder: Path | None) -> int | None:
+    """The disk that spilled values may take: 80 % of what is free in the folder now.
+
+    None if the folder can't be asked: should a value have to go there, its error says why.
+    """
+    try:
+        free = shutil.disk_usage(tempfile.gettempdir() if folder is None else folder).free
+    except OSError:
+        return None
+    return int(free * _QUOTA_SHARE)
 
 
 def _memory_bytes() -> int:
