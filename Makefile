@@ -15,8 +15,8 @@ CHECKED = $(wildcard src tests examples bench scripts)
 # One worker per core, few enough to start quickly. Without these: make test WORKERS=
 WORKERS ?= -n auto --maxprocesses=8 --dist=worksteal
 
-.PHONY: help setup setup-demo test lint pytest docs demo soak bench format clean test-floors \
-	test-second-python
+.PHONY: help setup setup-demo test lint pytest docs demo soak bench bench-ray bench-flower format \
+	clean test-floors test-second-python
 # `make -j` must not mix the parts' output, nor install twice at once.
 .NOTPARALLEL:
 
@@ -29,6 +29,7 @@ help:
 	@echo "make docs     the documentation, in site/"
 	@echo "make soak     the long seeded suites in full"
 	@echo "make bench    measurements, one JSON line each"
+	@echo "make bench-ray, make bench-flower   beside Ray and Flower, in environments of their own"
 	@echo "make format   ruff's format and safe fixes"
 	@echo "make test-floors         the tests with the oldest dependencies that pyproject names"
 	@echo "make test-second-python  the tests on the other end of the supported Pythons, if found"
@@ -65,6 +66,13 @@ soak: setup
 
 bench: setup
 	$(BIN)/python -m bench.simulation $(ARGS)
+
+# Some 500 MB each, in RAYFED_BENCH_ENVS (default ~/.cache/rayfed-bench).
+bench-ray: setup
+	$(BIN)/python -m bench.comparisons ray
+
+bench-flower: setup
+	$(BIN)/python -m bench.comparisons flower
 
 format: setup
 	$(BIN)/ruff check --fix $(CHECKED)
