@@ -5,6 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
+from fed.codec import seal
+
 if TYPE_CHECKING:
     from fed.codec import types, wire
 
@@ -17,6 +19,10 @@ _DENSE: Final = 64
 _FLOAT_BYTES: Final = 9
 
 
+#: Kinds of arrays whose size is remembered: more than a model has layers.
+_KNOWN_ARRAYS: Final = 10_000
+
+
 class Traffic:
     """Counts the values that crossed in one session.
 
@@ -24,11 +30,12 @@ class Traffic:
         parties: how many places there are so far.
     """
 
-    __slots__ = ("_limits", "_open", "_size_bytes", "_types", "_values", "parties")
+    __slots__ = ("_arrays", "_limits", "_open", "_size_bytes", "_types", "_values", "parties")
 
     def __init__(self, user_types: types.UserTypes, *, max_value_bytes: int | None) -> None:
         self.parties = 0
         self._types = user_types
+        self._arrays: dict[tuple[Any, ...], int] = {}
         self._limits: wire.Limits | None = None
         if max_value_bytes is not None:
             from fed.codec import wire
@@ -61,6 +68,18 @@ class Traffic:
         """
         if type(value) is float:
             return _FLOAT_BYTES
+        if type(value) is seal.array_type():
+            # Arrays of one type, shape and order take the same, and are asked for often.
+            kind = (value.dtype, value.shape, value.flags.c_contiguous)
+            size_bytes = self._arrays.get(kind)
+            if size_bytes is None:
+                size_bytes = self._asked(obj, value)
+                if len(self._arrays) < _KNOWN_ARRAYS:
+                    self._arrays[kind] = size_bytes
+            return size_bytes
+        return self._asked(obj, value)
+
+    def _asked(self, obj: Any, value: Any) -> int:
         from fed.codec import wire
 
         return wire.size(
