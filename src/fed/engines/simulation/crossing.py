@@ -68,11 +68,27 @@ class Crossing:
         self._traffic.to(obj, place, value, shared=shared)
         return value
 
+    def check(self, obj: Any, party: str) -> None:
+        """Return if a call of `party` may read `obj`; as `read`, but nothing is counted.
+
+        Raises:
+            ValueRefusedError: as `read`.
+        """
+        if obj.party != party:
+            self._for_others(obj)
+        elif self._checks:
+            try:
+                seal.opened(_form(obj))
+            except errors.ValueRefusedError as error:
+                raise _made_by(obj, error) from error.__cause__
+
     def handed_out(self, obj: Any) -> Any:
         """The value of `obj` for the script; its arrays are known to be frozen when passed on."""
-        form = obj.value
-        if type(form) is results.Held:
-            form = form.form
+        return _marked(self._for_others(obj)) if self._checks else _form(obj)
+
+    def _for_others(self, obj: Any) -> Any:
+        """The value as another party has it, not counted."""
+        form = _form(obj)
         if not self._checks:
             return form
         try:
@@ -81,7 +97,7 @@ class Crossing:
             raise _made_by(obj, error) from error.__cause__
         if obj.sent is None:
             self._traffic.encoded_bytes(obj, value)  # refuses what is too large
-        return _marked(value)
+        return value
 
     def _crossed(self, obj: Any, form: Any) -> Any:
         kind = type(form)
@@ -99,6 +115,11 @@ class Crossing:
         if seal.is_plain(array):
             return array
         return types.cross(array, types=self._types, party=obj.party, call=obj.number)
+
+
+def _form(obj: Any) -> Any:
+    form = obj.value
+    return form.form if type(form) is results.Held else form
 
 
 def _made_by(obj: Any, error: errors.ValueRefusedError) -> errors.ValueRefusedError:

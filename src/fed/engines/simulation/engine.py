@@ -14,6 +14,7 @@ from fed.codec import seal, types
 from fed.engines.simulation import (
     bodies,
     collecting,
+    counting,
     crossing,
     folding,
     methods,
@@ -85,6 +86,7 @@ class SimulationEngine:
         self._thread = get_ident()
         self._shutdown_timeout_s = shutdown_timeout_s
         self._classes: dict[type, methods.Known] = {}
+        self._ordinals: dict[str, counting.Counts] = {}
         self._indices: dict[tuple[str, str], int] = {}
         self._shapes: dict[tuple[str, str, int], int] = {}
         self._idle: bodies.State | None = None
@@ -299,7 +301,9 @@ class SimulationEngine:
     def _class(self, cls: type) -> methods.Known:
         known = self._classes.get(cls)
         if known is None:
-            known = self._classes[cls] = methods.Known(self, cls, hot=self._is_hot)
+            ordinals = self._ordinals.setdefault(cls.__qualname__, counting.Counts())
+            known = methods.Known(self, cls, hot=self._is_hot, ordinals=ordinals)
+            self._classes[cls] = known
         return known
 
     def _create(self, call: calls.Call, found: list[objects.FedObject[Any]]) -> Any:
@@ -345,54 +349,55 @@ class SimulationEngine:
     ) -> None:
         """Run the body with the values of its arguments; the outcome goes into `made`."""
         failure = self._outcomes.of_inputs(found) if found else None
-        if failure is not None:
-            failure = self._refused_input(call, found) or failure
-        elif call.kind is ledger.METHOD and self._outcomes.gone:
-            key: Any = _actor(call)
-            if key in self._outcomes.gone:
-                failure = self._refused_input(call, found) or self._outcomes.of_actor(key, call)
-        if failure is not None:
-            self._failed(call, made, failure)
-            return
-        try:
-            args, kwargs = self._values(call)
-            function = self._function(call)
-        except errors.FedError as error:
-            failure = self._refused_input(call, found) or self._outcomes.failure(call, error)
-            self._failed(call, made, failure)
-            return
         before = self.running
-        value: Any = None
         try:
+            # The body's own from here on: pickle's hooks run while values are read and sealed.
             self.running = call
+            if failure is not None:
+                failure = self._refused_input(call, found) or failure
+            elif call.kind is ledger.METHOD and self._outcomes.gone:
+                key: Any = _actor(call)
+                if key in self._outcomes.gone:
+                    failure = self._refused_input(call, found) or self._outcomes.of_actor(key, call)
+            if failure is not None:
+                self._failed(call, made, failure)
+                return
+            try:
+                args, kwargs = self._values(call)
+                function = self._function(call)
+            except errors.FedError as error:
+                failure = self._refused_input(call, found) or self._outcomes.failure(call, error)
+                self._failed(call, made, failure)
+                return
+            value: Any = None
             if self.guard is None:
                 value = self.runner(function, args, kwargs)
             else:
                 value = self.runner(self.guard.invoke, (call, function, args, kwargs))
+            is_coroutine = inspect.iscoroutine(value) and _is_coroutine_call(call)
+            if type(value) is runner.Raised:
+                self._failed(call, made, self._outcomes.raised(call, value.error))
+            elif handle is not None:
+                self._give(handle, call, value)
+            elif len(made) > 1 and not is_coroutine:
+                self._spread(call, value, made)
+            elif not is_coroutine:
+                del args, kwargs
+                # Sealed here, where `value` is the only reference to it: so it can be moved.
+                try:
+                    if self._isolates:
+                        value = seal.take(value)
+                    made[0].value = self.store.keep(value)
+                except errors.FedError as error:
+                    self._failed(call, made, self._outcomes.failure(call, error))
         finally:
             self.running = before
-        if type(value) is runner.Raised:
-            self._failed(call, made, self._outcomes.raised(call, value.error))
-        elif handle is not None:
-            self._give(handle, call, value)
-        elif inspect.iscoroutine(value) and _is_coroutine_call(call):
+        if is_coroutine and handle is None:
             self._start(call, value, made)
-        elif len(made) > 1:
-            self._spread(call, value, made)
-        else:
-            del args, kwargs
-            # Sealed here, where `value` is the only reference to it: so it can be moved.
-            try:
-                if self._isolates:
-                    value = seal.take(value)
-                made[0].value = self.store.keep(value)
-            except errors.FedError as error:
-                self._failed(call, made, self._outcomes.failure(call, error))
 
     def _refused_input(self, call: calls.Call, found: list[Any]) -> results.Failure | None:
         """The refusal of the lowest-numbered object that may not cross, if none below it failed."""
-        place = self._parties.index(call.party)
-        error = _first_refusal(found, lambda obj: self._crossing.read(obj, call.party, place))
+        error = _first_refusal(found, lambda obj: self._crossing.check(obj, call.party))
         return None if error is None else self._outcomes.failure(call, error)
 
     def _values(self, call: calls.Call) -> tuple[list[Any], dict[str, Any]]:
@@ -525,10 +530,13 @@ class SimulationEngine:
         form = obj.value
         if type(form) is results.Failure or type(form) is results.Pending:
             return NOTHING
+        self.running = method  # the value's own code may run, to rebuild it
         try:
             return self._crossing.read(obj, method.party, method.place)
         except errors.ValueRefusedError:
             return NOTHING
+        finally:
+            self.running = None
 
     # -- coroutines and what waits for them ------------------------------------------------------
 
@@ -573,16 +581,21 @@ class SimulationEngine:
         killed = None
         if call.kind is ledger.METHOD:
             killed = self._outcomes.of_actor(_actor(call), call)  # type: ignore[arg-type]
-        if killed is not None:
-            self._failed(call, made, killed)
-        elif len(made) > 1:
-            self._spread(call, value, made)
-        else:
-            try:
-                form = seal.snapshot(value, root="result") if self._isolates else value
-                made[0].value = self.store.keep(form)
-            except errors.FedError as error:
-                self._failed(call, made, self._outcomes.failure(call, error))
+        before = self.running
+        try:
+            self.running = call  # pickle's hooks run while values are sealed
+            if killed is not None:
+                self._failed(call, made, killed)
+            elif len(made) > 1:
+                self._spread(call, value, made)
+            else:
+                try:
+                    form = seal.snapshot(value, root="result") if self._isolates else value
+                    made[0].value = self.store.keep(form)
+                except errors.FedError as error:
+                    self._failed(call, made, self._outcomes.failure(call, error))
+        finally:
+            self.running = before
 
     def _defer(
         self,

@@ -125,14 +125,22 @@ class Known:
     Attributes:
         first: the handle class of the first actor at a party.
         later: that of the others.
-        ordinals: how many actors of the class each party has.
+        ordinals: how many actors each party has, of all classes with this qualified name: records
+            and random streams tell actors apart by name and ordinal.
         is_async: True if a method is `async def`: calls may then overtake one another.
     """
 
-    def __init__(self, engine: simulation.SimulationEngine, cls: type, *, hot: bool) -> None:
+    def __init__(
+        self,
+        engine: simulation.SimulationEngine,
+        cls: type,
+        *,
+        hot: bool,
+        ordinals: counting.Counts,
+    ) -> None:
         self.first = handle_class(engine, cls, hot=hot, first=True)
         self.later = handle_class(engine, cls, hot=hot, first=False)
-        self.ordinals = counting.Counts()
+        self.ordinals = ordinals
         self.is_async = any(spec.is_async for spec in self.first._fed_methods.values())
 
 
