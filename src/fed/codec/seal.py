@@ -1,10 +1,11 @@
 """Snapshots: what a value becomes when it passes a call, so that later changes are not seen.
 
 `take` makes the *sealed form* of a value at that instant; `opened` gives a reader its own value
-out of it. Immutable scalars pass by reference. An array becomes a read-only view that can't be
-unlocked: of the array itself where its producer gave up the last reference to it, of a copy
-otherwise. Lists, dicts, tuples and sets are walked; anything else is pickled, once at the seal
-and once per reader, so what could not be sent (a lock, an open file) is refused here too.
+out of it. Immutable scalars pass by reference. An array becomes a read-only view, whose own flag
+can't be set back: of the array itself where its producer gave up the last reference to it, of a
+copy otherwise. (Its `.base` still can be unlocked: who does that writes for all readers.) Lists,
+dicts, tuples and sets are walked; anything else is pickled, once at the seal and once per reader,
+so what could not be sent (a lock, an open file) is refused here too.
 
 This is what happens inside one party; what crosses to another one is also held to the type
 table (`types.cross`).

@@ -15,7 +15,7 @@ import os
 import sys
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ class UserTypes:
         pickled: pickle_optin.Accepted | None = None,
     ) -> None:
         self._modules = None if modules is None else frozenset(modules)
-        self._folder = None if main_dir is None else os.path.join(os.path.realpath(main_dir), "")
+        self._folder = None if main_dir is None else resolved(main_dir)
         self._main_module = main_module
         self._given = dict(classes or {})
         self._given_names = {cls: name for name, cls in self._given.items()}
@@ -155,15 +155,31 @@ class UserTypes:
 
     def _is_allowed(self, name: str, module: ModuleType) -> bool:
         if self._modules is not None:
-            parts = name.split(".")
-            return any(".".join(parts[:n]) in self._modules for n in range(1, len(parts) + 1))
-        if name == MAIN:
-            return True
-        file = _file_of(module)
-        if file is None or self._folder is None or not file.startswith(self._folder):
-            return False
-        below = file[len(self._folder) :].split(os.sep)
-        return "site-packages" not in below and "dist-packages" not in below
+            return is_named(name, self._modules)
+        return name == MAIN or is_below(module, self._folder)
+
+
+def is_named(module: str, names: Collection[str]) -> bool:
+    """True if the module of that name, or a package that it is in, is among `names`."""
+    parts = module.split(".")
+    return any(".".join(parts[:n]) in names for n in range(1, len(parts) + 1))
+
+
+def resolved(folder: str | os.PathLike[str]) -> str:
+    """The folder as `is_below` takes it: without links, a separator at its end."""
+    return os.path.join(os.path.realpath(folder), "")
+
+
+def is_below(module: ModuleType | None, folder: str | None) -> bool:
+    """True if the module's file lies in the resolved folder or below it, in no environment there.
+
+    This is what makes a module the user's own.
+    """
+    file = _file_of(module)
+    if file is None or folder is None or not file.startswith(folder):
+        return False
+    below = file[len(folder) :].split(os.sep)
+    return "site-packages" not in below and "dist-packages" not in below
 
 
 def cross(

@@ -61,8 +61,8 @@ class Shape:
         keys: for each fed object the argument that it stands in and its index among the values
             of the call that made it; runs of equal index at consecutive positions stand as one
             `(first position, index, length)`.
-        has_actor: True if the first integer of a record is the actor: its ordinal among that
-            party's actors of its class, or for kill it is all there is.
+        has_actor: True if the first integer of a record is an actor (of a method call, or that is
+            killed): its ordinal among its party's actors of that class.
     """
 
     kind: str

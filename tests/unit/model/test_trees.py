@@ -23,7 +23,7 @@ class Box:
     unset: Any = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        if self.inside == "never":
+        if isinstance(self.inside, str):
             raise RuntimeError("ran __post_init__")
 
 

@@ -18,7 +18,6 @@ class ValuesDigest:
     def __init__(self, user_types: types.UserTypes) -> None:
         self._types = user_types
         self._sum = 0
-        self.values = 0
 
     def add(self, value: Any) -> None:
         """Take in one value."""
@@ -26,7 +25,6 @@ class ValuesDigest:
 
         digest = wire.digest(value, types=self._types)
         self._sum = (self._sum + int.from_bytes(digest, "big")) % (1 << 256)
-        self.values += 1
 
     def hex(self) -> str:
         """64 digits: the SHA-256 digests of the encoded values, added modulo 2**256."""

@@ -112,8 +112,3 @@ class Held:
 
     def __del__(self) -> None:
         self._store.released(self)
-
-
-def form_of(value: Any) -> Any:
-    """The sealed form inside a result's value."""
-    return value.form if type(value) is Held else value

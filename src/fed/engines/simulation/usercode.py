@@ -7,12 +7,13 @@ standard library, and this package itself.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
+
+from fed.codec import types
 
 MAIN: Final = "__main__"
 
@@ -29,7 +30,7 @@ class UserCode:
 
     def __init__(self, modules: Sequence[str] | None, folder: str | Path | None) -> None:
         self._named = frozenset(modules or ())
-        self._folder = None if folder is None else os.path.join(os.path.realpath(folder), "")
+        self._folder = None if folder is None else types.resolved(folder)
         self._known: dict[str, bool] = {MAIN: True}
         self._loaded = 0
         self._modules: list[ModuleType] = []
@@ -62,19 +63,11 @@ class UserCode:
         return self._modules
 
     def _judge(self, name: str) -> bool:
-        parts = name.split(".")
-        if parts[0] == _PACKAGE:
+        if name.partition(".")[0] == _PACKAGE:
             return False
-        if any(".".join(parts[:n]) in self._named for n in range(1, len(parts) + 1)):
+        if types.is_named(name, self._named):
             return True
-        file = vars(sys.modules[name]).get("__file__") if name in sys.modules else None
-        if self._folder is None or not isinstance(file, str):
-            return False
-        path = os.path.realpath(file)
-        if not path.startswith(self._folder):
-            return False
-        below = path[len(self._folder) :].split(os.sep)
-        return "site-packages" not in below and "dist-packages" not in below
+        return types.is_below(sys.modules.get(name), self._folder)
 
 
 def shown_name(module: ModuleType) -> str:
