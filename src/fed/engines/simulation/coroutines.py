@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
+import math
 import selectors
 import time
 import types
@@ -38,14 +39,19 @@ _CLEAN_UP_S: Final = 1.0
 class Limit:
     """A time limit that counts in virtual and in real time, whichever is over first.
 
+    Args:
+        loop: whose clock it looks at.
+        timeout_s: the limit, 0 or more.
+        is_virtual: False to let virtual time pass without limit.
+
     Attributes:
         is_over: True once the loop has stopped because of it.
     """
 
-    def __init__(self, loop: Loop, timeout_s: float) -> None:
+    def __init__(self, loop: Loop, timeout_s: float, *, is_virtual: bool = True) -> None:
         timeout_s = max(timeout_s, _LOOK_S)
         self._loop = loop
-        self._virtual_end_s = loop.time() + timeout_s
+        self._virtual_end_s = loop.time() + timeout_s if is_virtual else math.inf
         self._real_end_s = time.monotonic() + timeout_s
         self.is_over = False
 
@@ -165,6 +171,11 @@ class Loop(asyncio.SelectorEventLoop):
             self._captured.append(handle)
             return handle
         return super().call_soon(callback, *args, context=context)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """As any loop's; an interrupt has reached the script already."""
+        if not isinstance(context.get("exception"), KeyboardInterrupt):
+            super().call_exception_handler(context)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Any, *args: Any

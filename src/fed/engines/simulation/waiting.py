@@ -42,11 +42,11 @@ class Waiting:
             self._loop = coroutines.Loop(self.calls)
         return self._loop
 
-    def limit(self, timeout_s: float) -> coroutines.Limit:
+    def limit(self, timeout_s: float, *, is_virtual: bool = True) -> coroutines.Limit:
         """A time limit that begins now."""
         from fed.engines.simulation import coroutines
 
-        return coroutines.Limit(self.loop, timeout_s)
+        return coroutines.Limit(self.loop, timeout_s, is_virtual=is_virtual)
 
     def put(self, call: calls.Call, made: list[results.Result]) -> results.Pending:
         """Mark the results of a call as still to come."""
@@ -122,13 +122,17 @@ class Waiting:
     def finish(self, ended: Callable[[], None], *, timeout_s: float) -> errors.FedError | None:
         """Let all coroutines end, call `ended`, drop those that did not end.
 
+        Args:
+            ended: called before the rest is dropped.
+            timeout_s: the limit in real time: hours that pass in virtual time cost nothing.
+
         Returns:
             Why some did not end, naming them: a `DeadlockError` or a `FedTimeoutError`.
         """
         try:
             if not self._tasks:
                 return None
-            limit = self.limit(timeout_s)
+            limit = self.limit(timeout_s, is_virtual=False)
             while self._tasks and self.settled(next(iter(self._tasks)), limit):
                 pass
             texts = list(self.calls.values())
