@@ -14,6 +14,7 @@ import threading
 import time
 from typing import Final, Protocol
 
+from fed import errors, names
 from fed.transport import link, peer_identity, sockets, tls
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class Channel:
         carrier: carries the bytes.
         connection: gives and takes them.
         party: the peer.
+        refusal: what TLS said when it ended the connection; None if it did not.
         queued_bytes: what was put in line since the last turn; for whoever batches.
     """
 
@@ -59,6 +61,7 @@ class Channel:
         self.party = party
         self.queued_bytes = 0
         self.closed_at = 0.0  # when the last was said; 0 before
+        self.refusal: errors.HandshakeError | None = None
         self._owner = owner
         self._socket = sock
         self._sending = threading.Lock()
@@ -66,7 +69,6 @@ class Channel:
         self._gate.acquire()
         self._is_poked = False
         self._is_over = False
-        self._is_watched = False
         self._staging = connection.buffer().obj
 
     def start(self, name: str) -> None:
@@ -74,12 +76,17 @@ class Channel:
         for what, run in (("read", self._read), ("write", self._write)):
             threading.Thread(target=run, name=f"fed-{name}-{what}", daemon=True).start()
 
-    def watch(self, silence_s: float) -> None:
-        """It is control: have the kernel end it when the other machine is silent."""
-        if not self._is_watched:
-            self._is_watched = True
-            with contextlib.suppress(OSError):  # it is gone: the reader says so
+    def settle(self, silence_s: float) -> None:
+        """It stands as control or bulk: set the socket for that.
+
+        Args:
+            silence_s: how long the other machine may be silent before the kernel ends control.
+        """
+        with contextlib.suppress(OSError):  # it is gone: the reader says so
+            if self.connection.channel == link.CONTROL:
                 sockets.watch(self._socket, silence_s=silence_s)
+            else:
+                sockets.shorten(self._socket)
 
     def pump(self) -> None:
         """Send what there is, here if nobody does and it is little; else the writer does it."""
@@ -144,8 +151,11 @@ class Channel:
                 if not count:
                     break
                 owner.received(self, count)
+        except ssl.SSLEOFError:
+            pass  # both sides were closing it
         except ssl.SSLError as error:
-            reason = peer_identity.failure(error, expected=None, address=self.party).reason
+            self.refusal = peer_identity.failure(error, expected=names.PartyId(self.party))
+            reason = self.refusal.reason
         except OSError as error:
             reason = sockets.reason(error)
         except Exception:

@@ -122,9 +122,10 @@ class _Peer:
     sent: dict[int, requests.Sent] = field(default_factory=dict)
     cause: errors.FedError | None = None  # why the last try came to nothing
     error: errors.FedError | None = None  # the link's end
+    was_reached: bool = False  # TLS stood once
     was_up: bool = False
     has_gone_away: bool = False
-    is_marked: bool = False
+    marks: int = 0  # which of its connections have something to send
     dial: threading.Event = field(default_factory=threading.Event)
 
 
@@ -233,7 +234,7 @@ class Endpoint:
             can_dial=route is not None,
             allocate=self._pool.get,
             position=position or _no_position,
-            wake=lambda channel: self._mark(peer),
+            wake=lambda channel: self._mark(peer, channel),
             now=time.monotonic(),
         )
         peer = _Peer(party, made, route)
@@ -611,6 +612,9 @@ class Endpoint:
                 self._changed.wait_for(lambda: self._has_ended(peer), _CONTROL_FIRST_S)
             if channel in peer.channels:
                 peer.channels.remove(channel)
+            if channel.refusal is not None:
+                # In TLS 1.3 the listener's refusal comes only now, out of the first read.
+                peer.cause = channel.refusal
             channel.connection.lost(reason, time.monotonic())
             self._poll(peer)
             parcels = self._sorted_events()
@@ -634,6 +638,7 @@ class Endpoint:
             carrier.close()
             return
         with self.lock:
+            peer.cause, peer.was_reached = None, True
             connection = peer.link.accepted(time.monotonic())
             made = channel.Channel(self, carrier, sock, connection, party=peer.party)
             peer.channels.append(made)
@@ -719,6 +724,7 @@ class Endpoint:
                 retry_s = min(2 * retry_s, _RETRY_S)
                 continue
             with self.lock:
+                peer.cause, peer.was_reached = None, True
                 connection = peer.link.opened(wanted, time.monotonic())
                 made = channel.Channel(self, carrier, sock, connection, party=peer.party)
                 peer.channels.append(made)
@@ -727,9 +733,11 @@ class Endpoint:
             # The link says nothing while it waits for the answer; then it wants bulk, or again.
             begin = time.monotonic()
             self._settle_dial(peer, wanted)
-            if peer.link.is_up or time.monotonic() - begin > 1.0:
+            with self.lock:
+                is_up, still_wanted = peer.link.is_up, peer.link.wants_dial == wanted
+            if is_up or time.monotonic() - begin > _RETRY_S:
                 retry_s = _FIRST_RETRY_S
-            elif peer.link.wants_dial == wanted:
+            elif still_wanted:
                 self._due.wait(retry_s)
                 retry_s = min(2 * retry_s, _RETRY_S)
 
@@ -775,11 +783,11 @@ class Endpoint:
 
     # What the pure parts say. Those that begin here with the lock held say so.
 
-    def _mark(self, peer: _Peer) -> None:
-        """The link has something to send. Lock held."""
-        if not peer.is_marked:
-            peer.is_marked = True
+    def _mark(self, peer: _Peer, channel: int) -> None:
+        """The link has something to send there. Lock held."""
+        if not peer.marks:
             self._marked.append(peer)
+        peer.marks |= channel
 
     def _marked_channels(self) -> list[channel.Channel]:
         """Connections that have something to send. Lock held."""
@@ -787,10 +795,11 @@ class Endpoint:
             return []
         found = []
         for peer in self._marked:
-            peer.is_marked = False
+            marks, peer.marks = peer.marks, 0
             for one in peer.channels:
-                connection = one.connection
-                if connection.has_output or (connection.closing and not one.closed_at):
+                # One that has not said what it is has something to send only when it closes.
+                channel = one.connection.channel
+                if channel & marks or (not channel and one.connection.closing):
                     found.append(one)
         self._marked.clear()
         return found
@@ -819,12 +828,8 @@ class Endpoint:
             if isinstance(event, events.Up):
                 peer.was_up = True
                 for one in peer.channels:
-                    if one.connection.channel == link.CONTROL:
-                        silence_s = min(sockets.SILENCE_S, self._settings.peer_timeout_s)
-                        one.watch(silence_s)
-                log.debug("party %s is connected", peer.party)
+                    one.settle(min(sockets.SILENCE_S, self._settings.peer_timeout_s))
             elif isinstance(event, events.Down):
-                log.warning("the connection to party %s broke: %s", peer.party, event.reason)
                 peer.dial.set()
             elif isinstance(event, events.GoneAway):
                 peer.has_gone_away = True
@@ -833,8 +838,7 @@ class Endpoint:
             elif isinstance(event, events.Finished):
                 self._finished(peer)
             self._changed.notify_all()
-            if self._heard is not None:
-                self._news.append((peer.party, event))
+            self._news.append((peer.party, event))
         if peer.link.wants_dial:
             peer.dial.set()
 
@@ -853,7 +857,6 @@ class Endpoint:
     def _failed(self, peer: _Peer, error: errors.FedError) -> None:
         """The link is over, and nothing of it will come or go any more. Lock held."""
         peer.error = error
-        log.error("the link to party %s ended: %s", peer.party, error)
         for key in [key for key in self._ready if key[0] == peer.party]:
             del self._ready[key]
         for request in self._all_requests():
@@ -1014,6 +1017,7 @@ class Endpoint:
             try:
                 while self._news:
                     party, event = self._news.popleft()
+                    _log_event(party, event)
                     if self._heard is not None:
                         self._heard(party, event)
             except Exception:
@@ -1024,6 +1028,15 @@ class Endpoint:
     def _check_open(self) -> None:
         if self._is_closed:
             raise errors.SessionError(problem="the endpoint is closed")
+
+
+def _log_event(party: str, event: events.LinkEvent) -> None:
+    if isinstance(event, events.Up):
+        log.debug("party %s is connected", party)
+    elif isinstance(event, events.Down):
+        log.warning("the connection to party %s broke: %s", party, event.reason)
+    elif isinstance(event, events.Failed):
+        log.error("the link to party %s ended: %s", party, event.error)
 
 
 def _no_position() -> tuple[int, bytes]:
@@ -1059,7 +1072,7 @@ def _waiting_for(error: errors.FedError, key: mailbox.Key) -> errors.FedError:
 def _why(peer: _Peer) -> str:
     if peer.cause is not None:
         return getattr(peer.cause, "reason", "") or str(peer.cause)
-    if peer.route is None:
+    if peer.route is None and not peer.was_reached:
         return "it has not dialled this party yet"
     return peer.link.last_cause
 
@@ -1073,6 +1086,11 @@ def _missing(missing: list[_Peer], waited_s: float) -> errors.FedError:
         return errors.HandshakeError(
             party=first.party, reason=f"{cause.reason}{others}", fix=cause.fix
         )
+    if cause is None and first.was_reached:
+        return errors.HandshakeError(
+            party=first.party, reason=f"{first.link.last_cause}{others}",
+            fix="Look at its log, and start all parties with the same settings",
+        )  # fmt: skip
     address = first.route.address if first.route is not None else ""
     return errors.PartyUnreachableError(
         party=first.party, waited_s=round(waited_s, 1), address=address,

@@ -9,6 +9,7 @@ import mmap
 import os
 import tempfile
 import threading
+from collections import deque
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -38,6 +39,8 @@ class Spill:
         self._folder = folder
         self._lock = threading.Lock()
         self._shared: _Shared | None = None
+        # Values may die in any thread at any moment, also inside `write`: they only add to this.
+        self._gone: deque[_Shared] = deque()
 
     def write(self, data: memoryview) -> Token:
         """Where the bytes are now.
@@ -51,6 +54,7 @@ class Spill:
                 mapped = mmap.mmap(file.fileno(), data.nbytes, access=mmap.ACCESS_READ)
             return Token(mapped=mapped)
         with self._lock:
+            self._sweep()
             shared = self._shared
             if shared is None or shared.end + data.nbytes > _SHARED_FILE_BYTES:
                 shared = self._shared = _Shared(self._folder)
@@ -62,7 +66,17 @@ class Spill:
 
     def forget(self, shared: _Shared) -> None:
         """One value of that file is not needed any more."""
-        with self._lock:
+        self._gone.append(shared)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sweep()
+            finally:
+                self._lock.release()
+
+    def _sweep(self) -> None:
+        """Close files that have no values left. Lock held."""
+        while self._gone:
+            shared = self._gone.popleft()
             shared.values -= 1
             if not shared.values:
                 if shared is self._shared:

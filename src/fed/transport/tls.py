@@ -92,40 +92,46 @@ class Tls:
         self._lock = threading.Lock()
         self._records = memoryview(bytearray(BATCH_BYTES))
         self._rest: deque[memoryview] = deque()
+        self._is_in_record = False
 
     def receive(self, view: memoryview, *, is_body: bool) -> int:
         """See `Carrier`. What is no body gets one record of TLS at a time."""
-        read, size = self._read, len(view)
+        read, incoming, size = self._read, self._incoming, len(view)
         while True:
-            if self.has_more:
+            # Raising WANT_READ is dear, so nothing is read where nothing is left.
+            if incoming.pending or self._is_in_record:
                 got = 0
-                # Raising WANT_READ is dear, so reading stops where nothing is left.
-                with self._lock, contextlib.suppress(ssl.SSLWantReadError):
-                    got = read(size, view)
-                    if not got:
-                        return 0
-                    while is_body and got < size and self.has_more:
-                        count = read(size - got, view[got:])
-                        if not count:
-                            break
-                        got += count
+                with self._lock:
+                    try:
+                        got = read(size, view)
+                        if not got:
+                            return 0
+                        while is_body and got < size and incoming.pending:
+                            count = read(size - got, view[got:])
+                            if not count:
+                                break
+                            got += count
+                    except ssl.SSLWantReadError:
+                        pass
+                    # Only a full view can end within a record.
+                    self._is_in_record = got == size and self._tls.pending() > 0
                 if got:
                     return got
             count = self._socket.recv_into(self._records)
             if not count:
                 return 0
             with self._lock:
-                self._incoming.write(self._records[:count])
+                incoming.write(self._records[:count])
 
     @property
     def has_more(self) -> bool:
         """See `Carrier`."""
-        return self._incoming.pending > 0 or self._tls.pending() > 0
+        return self._is_in_record or self._incoming.pending > 0
 
     def send(self, pieces: Sequence[frames.Piece], *, wait: bool) -> bool:
         """See `Carrier`."""
         write, outgoing = self._tls.write, self._outgoing
-        for piece in frames.coalesce(pieces):
+        for piece in frames.coalesce(pieces) if len(pieces) > 1 else pieces:
             at, size = 0, len(piece)
             while at < size:
                 with self._lock:
@@ -137,10 +143,19 @@ class Tls:
     def _push(self, wait: bool) -> bool:
         with self._lock:
             data = self._outgoing.read()
-        if wait and data and not self._rest:
-            self._socket.sendall(data)
-            return True
         rest = self._rest
+        if data and not rest:
+            if wait:
+                self._socket.sendall(data)
+                return True
+            try:
+                count = self._socket.send(data, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                count = 0
+            if count == len(data):
+                return True
+            rest.append(memoryview(data)[count:])
+            return False
         if data:
             rest.append(memoryview(data))
         while rest:

@@ -122,7 +122,7 @@ class Network:
         self._target = (host, int(port))
         self._cut_after = cut_after
         self._socket = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self._socket.getsockname()[1]
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
         self.cuts = 0
         self.connections = 0
         self.is_open = True
@@ -195,10 +195,11 @@ class Network:
 class Process:
     """A party in a process of its own: tests/integration/transport/party_process.py."""
 
-    def __init__(self, folder, **told):
+    def __init__(self, folder, *, namespace="", **told):
+        inside = ["ip", "netns", "exec", namespace] if namespace else []
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("party_process.py")), str(folder),
-             json.dumps(told)],
+            [*inside, sys.executable, str(Path(__file__).with_name("party_process.py")),
+             str(folder), json.dumps(told)],
             stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
         )  # fmt: skip

@@ -5,9 +5,11 @@ Short versions of the drills run always; those of full size with `make soak`.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
+import subprocess
 import threading
 import time
 
@@ -176,7 +178,8 @@ class Peer:
 
     def __init__(self, certificates, *, alice=None, **both):
         self.process = ends.Process(certificates, **both)
-        both.pop("echo", None)
+        for name in ("echo", "namespace", "listen"):
+            both.pop(name, None)
         self.heard = []
         self.alice = ends.make_end(
             certificates, "ALICE", {"BOB": self.process.address}, listen=None,
@@ -242,7 +245,7 @@ def test_a_process_stopped_for_too_long_is_stalled_not_lost(certificates):
         os.kill(peer.process.pid, signal.SIGSTOP)
         request = peer.alice.expect([("BOB", 1, 0)], number=1)
         assert request.wait(5)
-        with pytest.raises(errors.PartyStalledError, match="has not answered for 1.5"):
+        with pytest.raises(errors.PartyStalledError, match=r"has not answered for 1\.5"):
             request.taken()
         os.kill(peer.process.pid, signal.SIGCONT)
         assert peer.process.line().startswith("failed PartyLostError")
@@ -279,6 +282,65 @@ def test_a_process_started_again_is_lost_at_once(certificates):
         with pytest.raises(errors.PartyLostError, match="started again"):
             request.taken()
         again.end()
+
+
+COUNTER = itertools.count()
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, timeout=20)
+
+
+@pytest.fixture
+def apart():
+    """A namespace with a cable to it: (its name, its address, the cable's end in it)."""
+    own = f"{os.getpid()}x{next(COUNTER)}"
+    # A namespace's end of the cable fades only after the namespace, so each has its own subnet.
+    subnet = f"10.213.{os.getpid() % 200 + next(COUNTER)}"
+    name, here, there = f"fedtest{own}", f"fa{own}", f"fb{own}"
+    ip("netns", "add", name)
+    try:
+        ip("link", "add", here, "type", "veth", "peer", "name", there)
+        ip("link", "set", there, "netns", name)
+        ip("address", "add", f"{subnet}.1/30", "dev", here)
+        ip("link", "set", here, "up")
+        ip("-n", name, "address", "add", f"{subnet}.2/30", "dev", there)
+        ip("-n", name, "link", "set", there, "up")
+        yield name, f"{subnet}.2", there
+    finally:
+        ip("netns", "delete", name)
+
+
+@pytest.mark.namespaces
+def test_a_cut_cable_is_a_loss_in_time(certificates, apart):
+    name, address, cable = apart
+    with Peer(
+        certificates, namespace=name, listen=f"{address}:0", peer_timeout_s=2.0, ping_interval_s=1.0
+    ) as peer:
+        assert peer.echo(1, "before") == "before"
+        request = peer.alice.expect([("BOB", 2, 0)], number=2)
+        ip("-n", name, "link", "set", cable, "down")
+        assert request.wait(2.0 + 5.0), "not lost within peer_timeout_s + 5 s"
+        with pytest.raises(errors.PartyLostError) as caught:
+            request.taken()
+        assert caught.value.party == "BOB"
+        assert peer.process.line().startswith("failed PartyLostError")
+
+
+@pytest.mark.namespaces
+def test_a_cable_that_is_mended_in_time_is_no_loss(certificates, apart):
+    name, address, cable = apart
+    with Peer(
+        certificates, namespace=name, listen=f"{address}:0", peer_timeout_s=15.0,
+        ping_interval_s=1.0,
+    ) as peer:  # fmt: skip
+        assert peer.echo(1, "before") == "before"
+        ip("-n", name, "link", "set", cable, "down")
+        sent = peer.alice.send(bytes(3_000_000), to="BOB", number=2, call=2)
+        time.sleep(6.0)
+        ip("-n", name, "link", "set", cable, "up")
+        assert peer.alice.receive("BOB", 2, number=2, timeout_s=20) == bytes(3_000_000)
+        sent.result(10)
 
 
 # --- memory ---------------------------------------------------------------------------------------

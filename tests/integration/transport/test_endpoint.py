@@ -1,7 +1,8 @@
-"""Endpoints in one process, over real sockets and TLS: what they give, and what they say is wrong."""
+"""Endpoints in one process, over real sockets and TLS: what they give, what they say is wrong."""
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import os
 import socket
@@ -16,7 +17,7 @@ from tests.integration.transport import ends
 
 from fed import errors
 from fed.codec import types as table
-from fed.transport import events, listener
+from fed.transport import events, identity, listener
 
 LINK = ("certificates", "plain")
 
@@ -271,6 +272,21 @@ def test_a_party_with_a_certificate_of_another_authority_is_refused(certificates
     assert "does not trust" in str(told) or "has not dialled" in str(told)
 
 
+def test_a_party_that_the_other_does_not_trust_hears_it(certificates, tmp_path):
+    # BOB pins another authority than the one that signed ALICE's certificate; ALICE pins BOB's.
+    strangers = ends.make_certificates(tmp_path / "other")
+    bob = ends.make_end(strangers, "BOB", {"ALICE": None})
+    bob.listen()
+    alice = ends.make_end(certificates, "ALICE", {"BOB": bob.address}, listen=None)
+    files = alice._identity._files
+    pinned = dataclasses.replace(files, authority=strangers / "ca.pem")
+    alice._identity = identity.Identity(pinned, federation=ends.FEDERATION, party="ALICE")
+    error = missing(alice)
+    assert isinstance(error, errors.HandshakeError)
+    assert "does not trust this party's certificate" in error.reason
+    bob.abort("over")
+
+
 def test_another_party_at_the_address_is_refused(certificates):
     carol = ends.make_end(certificates, "CAROL", {"ALICE": None})
     carol.listen()
@@ -285,11 +301,12 @@ def test_another_job_and_other_settings_are_refused_by_name(certificates):
         bob = ends.make_end(certificates, "BOB", {"ALICE": None}, **changes)
         bob.listen()
         alice = ends.make_end(certificates, "ALICE", {"BOB": bob.address}, listen=None)
-        thread = threading.Thread(target=lambda end=bob: pytest.raises(Exception, end.start, 2))
-        thread.start()
-        assert words in str(missing(alice, 2.0))
-        bob.abort("over")
-        thread.join(10)
+        waiting = threading.Thread(target=missing, args=(bob, 2.0))
+        waiting.start()
+        error = missing(alice, 2.0)
+        assert isinstance(error, errors.HandshakeError)
+        assert words in str(error)
+        waiting.join(10)
 
 
 def test_the_start_waits_for_who_comes_late(certificates):
@@ -401,7 +418,7 @@ class Proxy:
     def __init__(self, answer=None):
         self._answer = answer
         self._socket = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self._socket.getsockname()[1]
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
         self.asked = []
         threading.Thread(target=self._run, daemon=True).start()
 

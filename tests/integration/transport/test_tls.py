@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import random
@@ -26,10 +27,8 @@ def shaken(certificates):
     objects = [alice.dialling("BOB", *bios[0]), bob.accepting(*bios[1])]
     for _ in range(4):
         for at, one in enumerate(objects):
-            try:
+            with contextlib.suppress(ssl.SSLWantReadError):
                 one.do_handshake()
-            except ssl.SSLWantReadError:
-                pass
             bios[1 - at][0].write(bios[at][1].read())
     peers = [alice.peer(objects[0], expected="BOB"), bob.peer(objects[1])]
     return [
@@ -141,10 +140,8 @@ def test_cutting_wakes_who_receives(pair):
     ended = threading.Event()
 
     def take():
-        try:
+        with contextlib.suppress(OSError):
             near.receive(memoryview(bytearray(10)), is_body=True)
-        except OSError:
-            pass
         ended.set()
 
     threading.Thread(target=take, daemon=True).start()
@@ -213,12 +210,13 @@ def test_strangers_are_few_and_a_party_gets_in_among_them(certificates, listenin
 
 def test_a_handshake_byte_by_byte_ends_at_its_deadline(listening):
     with socket.create_connection(listening.place, 5) as slow:
-        begin = time.monotonic()
-        with pytest.raises(OSError, match=r"reset|closed|[Bb]roken"):
+        sent = 0
+        with contextlib.suppress(OSError):
             for byte in b"\x16\x03\x01\x02\x00" + bytes(500):
                 slow.sendall(bytes([byte]))
+                sent += 1
                 time.sleep(0.02)
-        assert time.monotonic() - begin < 5
+        assert 0 < sent < 200
 
 
 @pytest.mark.parametrize("greeting", [b"GET / HTTP/1.1\r\n\r\n", os.urandom(400), b"\0" * 200_000])
