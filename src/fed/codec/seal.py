@@ -55,6 +55,9 @@ originals: Final[weakref.WeakKeyDictionary[Any, Any]] = weakref.WeakKeyDictionar
 
 _getrefcount = sys.getrefcount
 
+#: Who refers to an array weakly, a cache for example, may still write to it.
+_getweakrefcount = weakref.getweakrefcount
+
 #: Where a part is: a text, or (where what it is in is, its index or key there). Texts are made for
 #: errors only.
 _Path = str | tuple[Any, Any]
@@ -159,7 +162,12 @@ def take(value: Any, *, root: str = "result") -> Any:
     references = _getrefcount(value)
     if type(value) is _ndarray and not value.dtype.hasobject:
         # As `_frozen`, written out: this is the hot path of bodies that return arrays.
-        if references != _fresh_value or value.base is not None or not value.flags.num & _OWNS_DATA:
+        if (
+            references != _fresh_value
+            or value.base is not None
+            or not value.flags.num & _OWNS_DATA
+            or _getweakrefcount(value)
+        ):
             value = value.copy("A")
         value.setflags(False)
         return value.view()
@@ -348,7 +356,12 @@ class _Walk:
             dtype = value.dtype
             if dtype in _plain or not dtype.hasobject:
                 flags = value.flags.num
-                if not (is_fresh and flags & _OWNS_DATA and value.base is None):
+                if not (
+                    is_fresh
+                    and flags & _OWNS_DATA
+                    and value.base is None
+                    and not _getweakrefcount(value)
+                ):
                     value = value.copy("A")
                     flags = value.flags.num
                 value.setflags(False)

@@ -78,6 +78,23 @@ def test_a_fresh_array_is_moved_and_locked() -> None:
         form.flags.writeable = True
 
 
+CACHE: weakref.WeakValueDictionary[str, np.ndarray] = weakref.WeakValueDictionary()
+
+
+def cached() -> np.ndarray:
+    CACHE["array"] = array = np.arange(3.0)
+    return array
+
+
+@pytest.mark.parametrize("make", [cached, lambda: [cached()], lambda: {"k": cached()}])
+def test_an_array_that_somebody_can_reach_weakly_is_copied(make: Callable[[], Any]) -> None:
+    CACHE.clear()
+    form = sealed(make)
+    assert form is not None
+    assert not CACHE, "it was moved, and the cache still reaches it"
+    del form
+
+
 KEPT = np.arange(10.0)
 KEPT_LIST = [np.arange(3.0)]
 
@@ -203,17 +220,11 @@ def test_a_snapshot_is_never_moved() -> None:
 
 
 def test_a_moved_array_dies_with_its_form() -> None:
-    seen: list[Any] = []
-
-    def make() -> Any:
-        made = np.zeros(3)
-        seen.append(weakref.ref(made))
-        return made
-
-    form = sealed(make)
-    assert seen[0]() is not None
+    form = sealed(lambda: np.zeros(3))
+    owner = weakref.ref(owner_of(form))
+    assert owner() is not None
     del form
-    assert seen[0]() is None
+    assert owner() is None
 
 
 # Readers.
