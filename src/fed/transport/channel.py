@@ -151,8 +151,6 @@ class Channel:
                 if not count:
                     break
                 owner.received(self, count)
-        except ssl.SSLEOFError:
-            pass  # both sides were closing it
         except ssl.SSLError as error:
             self.refusal = peer_identity.failure(error, expected=names.PartyId(self.party))
             reason = self.refusal.reason

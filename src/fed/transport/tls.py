@@ -113,6 +113,8 @@ class Tls:
                             got += count
                     except ssl.SSLWantReadError:
                         pass
+                    except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                        return got  # the peer's closing words; after `got` they come again
                     # Only a full view can end within a record.
                     self._is_in_record = got == size and self._tls.pending() > 0
                 if got:

@@ -183,7 +183,7 @@ def test_a_failing_party_tells_the_others(folder):
 
 
 def test_unread_values_spill_and_come_back(folder, tmp_path):
-    values = {n: np.full(200_000, n, np.int64) for n in range(1, 21)}
+    values = {n: np.full(50_000, n, np.int64) for n in range(1, 21)}
     small = {n: os.urandom(30_000) for n in range(21, 221)}
     with ends.connected(
         folder, receive_budget_bytes=8 << 20, spill_quota_bytes=1 << 30, spill_dir=tmp_path
@@ -191,7 +191,7 @@ def test_unread_values_spill_and_come_back(folder, tmp_path):
         # What is read last comes first, so that it has to make room.
         for n, value in sorted({**values, **small}.items(), reverse=True):
             alice.send(value, to="BOB", number=n, call=n)
-        ends.wait_until(lambda: bob.spilled_bytes > 1 << 20)
+        ends.wait_until(lambda: bob.spilled_bytes > 0)
         assert bob.used_bytes <= 8 << 20
         for n in [*values, *small]:
             got = bob.receive("ALICE", n, number=n, timeout_s=20)
