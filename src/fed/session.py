@@ -106,6 +106,7 @@ def init(
         if not _held.at_exit:
             _held.at_exit = True
             atexit.register(_end_at_exit)
+            os.register_at_fork(after_in_child=_forked)
 
 
 def shutdown() -> None:
@@ -228,7 +229,7 @@ def _engine(settled: resolve.Settled) -> port.Engine:
     settings = settled.settings
     if settings.mode is not choices.Mode.SIMULATION:
         raise errors.ConfigError(
-            problem=f"mode {settings.mode} is not there yet in this version",
+            problem=f"{settings.mode} is not there yet in this version",
             fix="Run in simulation: fed.init(mode='simulation'), or rayfed run --mode simulation",
             key="mode",
             source=settled.source_of("mode"),
@@ -261,6 +262,16 @@ def _end(error: BaseException | None) -> None:
 
 #: More would hide the first ones, which are the likely causes; the run report has up to 1,000.
 _SHOWN_ERRORS: Final = 10
+
+
+def _forked() -> None:
+    """A child process has no part in the session; its end does not end it either."""
+    engine = port.slot.engine
+    if engine is not None:
+        engine.forked()
+        port.slot.engine = None
+    # Another thread may have held it at the fork, and is not there to let it go.
+    _held.lock = threading.RLock()
 
 
 def _end_at_exit() -> None:

@@ -83,6 +83,9 @@ class Engine(Protocol):
     def progress(self, done: int, total: int | None) -> None:
         """The script says how far it is."""
 
+    def forked(self) -> None:
+        """This process is a fork of the session's: refuse everything from now on."""
+
     def summary(self) -> report.Summary:
         """What the session did so far."""
 

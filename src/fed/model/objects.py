@@ -93,7 +93,7 @@ class FedObject(_Anything, Generic[T_co]):  # type: ignore[misc]
 
 
 def _refusing(use: str) -> Any:
-    def refuse(self: Any, *_operands: Any) -> NoReturn:
+    def refuse(self: Any, *_operands: Any) -> None:
         self._refuse(use)
 
     return refuse

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NoReturn, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from fed import errors, names
 from fed.model import calls, engine, ledger, objects, options, showing, signatures
@@ -100,13 +100,16 @@ class _Remote(objects.Caller):
         }
         return copy
 
-    def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        name = self.__qualname__
-        raise errors.UsageError(
-            problem=f"{name} is a remote {self._kind} and can't be called directly",
-            fix=f"Write {name}.party('NAME').remote(...), or {name}.__wrapped__(...) for the "
-            "plain one",
-        )
+    if not TYPE_CHECKING:  # a type checker shall say that it can't be called
+
+        def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+            """Refuse: it is called by `.remote(...)`."""
+            name = self.__qualname__
+            raise errors.UsageError(
+                problem=f"{name} is a remote {self._kind} and can't be called directly",
+                fix=f"Write {name}.party('NAME').remote(...), or {name}.__wrapped__(...) for the "
+                "plain one",
+            )
 
     def __repr__(self) -> str:
         at = f" at {self._party}" if self._party is not None else ""
@@ -297,12 +300,15 @@ class ActorMethod(objects.Caller):
         """Make the call with options."""
         raise NotImplementedError
 
-    def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        """Refuse: a method is called by `.remote(...)`."""
-        raise errors.UsageError(
-            problem=f"{self.spec.qualname} is a method of an actor and can't be called directly",
-            fix=f"Write .{self.spec.name}.remote(...)",
-        )
+    if not TYPE_CHECKING:  # a type checker shall say that it can't be called
+
+        def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+            """Refuse: a method is called by `.remote(...)`."""
+            name = self.spec.qualname
+            raise errors.UsageError(
+                problem=f"{name} is a method of an actor and can't be called directly",
+                fix=f"Write .{self.spec.name}.remote(...)",
+            )
 
     def __repr__(self) -> str:
         return f"<remote method {self.spec.qualname}>"

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections import defaultdict, deque
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    KeysView,
+    Sequence,
+    ValuesView,
+)
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fed import errors
 from fed.model import body, calls, engine, objects, showing, trees
@@ -17,6 +25,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@overload
+def get(
+    x: objects.FedObject[T], timeout: float | None = None, parties: Sequence[str] | None = None
+) -> T: ...
+@overload
+def get(
+    x: list[objects.FedObject[T]],
+    timeout: float | None = None,
+    parties: Sequence[str] | None = None,
+) -> list[T]: ...
+@overload
+def get(x: Any, timeout: float | None = None, parties: Sequence[str] | None = None) -> Any: ...
 def get(x: Any, timeout: float | None = None, parties: Sequence[str] | None = None) -> Any:
     """The value of a fed object, or of a container with its fed objects replaced by values.
 
@@ -36,6 +56,7 @@ def get(x: Any, timeout: float | None = None, parties: Sequence[str] | None = No
         DeadlockError: if only calls still to be made could bring the value about.
     """
     if not trees.objects_in(x):
+        _refuse_hidden(x)
         return x
     _check_timeout("fed.get", timeout)
     if isinstance(parties, str):
@@ -46,6 +67,32 @@ def get(x: Any, timeout: float | None = None, parties: Sequence[str] | None = No
         return engine.current().get(x, timeout=timeout, parties=parties)
     finally:
         del x  # an error keeps this frame, and a failed object keeps its error
+
+
+#: Collections that `get` does not look into; nobody means to get back the handles in them.
+_OTHER_COLLECTIONS = (deque, defaultdict, set, frozenset, KeysView, ValuesView, ItemsView)
+
+
+def _members(x: Any) -> Iterable[Any]:
+    if isinstance(x, defaultdict):
+        return x.values()
+    return (value for _, value in x) if isinstance(x, ItemsView) else x
+
+
+def _refuse_hidden(x: Any) -> None:
+    """Refuse what is no value and no container of fed objects, though it was taken for one."""
+    if isinstance(x, objects.Caller):
+        raise errors.UsageError(
+            problem=f"fed.get of {showing.shown(x)}, which makes calls and has no value",
+            fix="Get what its .remote(...) returns",
+        )
+    if isinstance(x, _OTHER_COLLECTIONS) and any(
+        isinstance(item, objects.FedObject) for item in _members(x)
+    ):
+        raise errors.UsageError(
+            problem=f"fed.get of a {type(x).__name__} with fed objects in it",
+            fix="Give a list, tuple, dict, named tuple or dataclass: fed.get(list(...))",
+        )
 
 
 def put(value: T, party: str) -> objects.FedObject[T]:
@@ -104,11 +151,11 @@ def wait(
 
 
 def reduce(
-    op: Callable[[Any, Any], Any],
-    objs: Iterable[objects.FedObject[Any]],
+    op: Callable[[T, T], T],
+    objs: Iterable[objects.FedObject[T]],
     party: str,
-    initial: Any = calls.NOTHING,
-) -> objects.FedObject[Any]:
+    initial: T | Any = calls.NOTHING,
+) -> objects.FedObject[T]:
     """Fold the values of `objs` at `party` by the binary function `op`.
 
     The objects are taken in the order given: a left fold in blocks of 1024, then the blocks'
@@ -156,7 +203,13 @@ def parties(pattern: str = "*") -> list[str]:
 
     Raises:
         UsageError: if no parties were declared.
+        UnknownPartyError: if none matches: an empty federation computes nothing, without a word.
     """
+    if not isinstance(pattern, str):
+        raise errors.UsageError(
+            problem=f"fed.parties({showing.shown(pattern)})",
+            fix="Give a pattern of names such as 'client*'",
+        )
     return engine.current().parties(pattern)
 
 

@@ -47,9 +47,9 @@ def program(note):
 EXPECTED = {
     "declaration order": ["server", "client-2", "client-1", "Zoe"],
     "pattern": ["client-2", "client-1"],
-    "none": [],
+    "none": fails("UnknownPartyError", party="x*"),
     "classes of letters": ["client-2", "client-1"],
-    "case counts": [],
+    "case counts": fails("UnknownPartyError", party="zoe"),
     "in bodies": ["server", "client-2", "client-1", "Zoe"],
     "in actors": ["Zoe", "Zoe", "Zoe"],
     "names in a body": ["client-2", "client-1"],

@@ -39,6 +39,9 @@ MOVING: Final = State("a coroutine")
 #: The session has ended.
 CLOSED: Final = State()
 
+#: This is a child process made by fork: the session is its parent's.
+FORKED: Final = State()
+
 
 class RunningBody(body.Body):
     """The synchronous body that runs in one engine, as `fed.current_party` and `fed.rng` see it.

@@ -51,7 +51,7 @@ class Crossing:
         Raises:
             ValueRefusedError: if it would have to cross and may not.
         """
-        form = obj.value
+        form = obj._form
         if type(form) is results.Held:
             form = form.form
         if not self._checks:
@@ -93,7 +93,7 @@ class Crossing:
             value = self._crossed(obj, form)
         except errors.ValueRefusedError as error:
             raise _made_by(obj, error) from error.__cause__
-        if obj.sent is None:
+        if obj._sent is None:
             self._traffic.encoded_bytes(obj, value)  # refuses what is too large
         return value
 
@@ -116,7 +116,7 @@ class Crossing:
 
 
 def _form(obj: Any) -> Any:
-    form = obj.value
+    form = obj._form
     return form.form if type(form) is results.Held else form
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import inspect
 import sys
+import traceback
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -90,6 +91,7 @@ class SimulationEngine:
         self._indices: dict[tuple[str, str], int] = {}
         self._shapes: dict[tuple[str, str, int], int] = {}
         self._idle: bodies.State | None = None
+        self._told_stuck: set[int] = set()
         self._outcomes = outcomes.Outcomes(fail_fast=fail_fast, error_detail=error_detail)
         self._waiting = waiting.Waiting()
         self._crossing = crossing.Crossing(user_types, self.traffic, checks=self._isolates)
@@ -128,6 +130,12 @@ class SimulationEngine:
             raise errors.SessionError(
                 problem=f"{verb}: the session that this belongs to has ended",
                 fix="Call fed.init again, and make actors and fed objects anew",
+            )
+        if running is bodies.FORKED:
+            raise errors.SessionError(
+                problem=f"{verb} in a forked process: the session belongs to the process that "
+                "called fed.init",
+                fix="Make calls there alone; what child processes compute, return to it",
             )
         inside = body.current.get()  # of a coroutine: its tasks and threads have it too
         if inside is None and get_ident() != self._thread:
@@ -256,8 +264,8 @@ class SimulationEngine:
             result: Any = object.__new__(self._result if count == 1 else self._indexed)
             result.party = call.party
             result.number = call.number
-            result.sent = None
-            result.value = None
+            result._sent = None
+            result._form = None
             if count > 1:
                 result.index = index
             made.append(result)
@@ -314,7 +322,7 @@ class SimulationEngine:
         if call.ordinal:
             handle._fed_ordinal = call.ordinal
         outcome = object.__new__(self._result)
-        outcome.value = None
+        outcome._form = None
         self._carry_out(call, found, [outcome], handle)
         return handle
 
@@ -332,7 +340,7 @@ class SimulationEngine:
             if behind is not None and not behind.future.done():
                 waits.append(behind)
         for obj in found:
-            form = obj.value
+            form = obj._form
             if type(form) is results.Pending and not self._settled(form):
                 waits.append(form)
         if waits:
@@ -387,7 +395,7 @@ class SimulationEngine:
                 try:
                     if self._isolates:
                         value = seal.take(value)
-                    made[0].value = self.store.keep(value)
+                    made[0]._form = self.store.keep(value)
                 except errors.FedError as error:
                     self._failed(call, made, self._outcomes.failure(call, error))
         finally:
@@ -477,18 +485,21 @@ class SimulationEngine:
         for index, item in enumerate(value):
             try:
                 form = seal.snapshot(item, root=f"result[{index}]") if self._isolates else item
-                made[index].value = self.store.keep(form)
+                made[index]._form = self.store.keep(form)
             except errors.FedError as error:
-                made[index].value = self._outcomes.failure(call, error, index)
+                made[index]._form = self._outcomes.failure(call, error, index)
 
     def _failed(
         self, call: calls.Call, made: list[results.Result], failure: results.Failure
     ) -> None:
         """The call has no value; an actor whose constructor failed can run nothing."""
         for result in made:
-            result.value = failure
+            result._form = failure
         if call.kind is ledger.CREATE:
             self._outcomes.gone.setdefault(_actor(call), failure)  # type: ignore[arg-type]
+            # Kept for later calls until the session ends: with the lines, not with the instance.
+            cause = failure.error.__cause__
+            traceback.clear_frames(cause.__traceback__ if cause is not None else None)
 
     # -- the short way of methods (see methods.py) -----------------------------------------------
 
@@ -504,9 +515,9 @@ class SimulationEngine:
         method.index += 1
         (result,) = self._new_results(call, 1)
         if was_in_body or not isinstance(error, errors.FedError):
-            result.value = self._outcomes.raised(call, error)
+            result._form = self._outcomes.raised(call, error)
         else:
-            result.value = self._outcomes.failure(call, error)
+            result._form = self._outcomes.failure(call, error)
         return result
 
     def _is_refused(self, obj: Any, method: methods.Method, value: Any) -> bool:
@@ -519,7 +530,7 @@ class SimulationEngine:
 
     def _read_or_nothing(self, obj: Any, method: methods.Method) -> Any:
         """The value of an object for a call on the short way; NOTHING sends it the general way."""
-        sent = obj.sent
+        sent = obj._sent
         if type(sent) is counted.Sent and sent.shared is not NOTHING:
             if obj.party != method.party:
                 try:
@@ -527,7 +538,7 @@ class SimulationEngine:
                 except (IndexError, TypeError):
                     sent.add(method.place)
             return sent.shared
-        form = obj.value
+        form = obj._form
         if type(form) is results.Failure or type(form) is results.Pending:
             return NOTHING
         self.running = method  # the value's own code may run, to rebuild it
@@ -572,7 +583,7 @@ class SimulationEngine:
         if self.running is bodies.CLOSED:
             return
         failure = self._outcomes.broken_off(call, error)
-        coming = [result for result in made if type(result.value) is results.Pending]
+        coming = [result for result in made if type(result._form) is results.Pending]
         self._failed(call, coming, failure)
         self._waiting.stop(error)
 
@@ -591,7 +602,7 @@ class SimulationEngine:
             else:
                 try:
                     form = seal.snapshot(value, root="result") if self._isolates else value
-                    made[0].value = self.store.keep(form)
+                    made[0]._form = self.store.keep(form)
                 except errors.FedError as error:
                     self._failed(call, made, self._outcomes.failure(call, error))
         finally:
@@ -629,8 +640,8 @@ class SimulationEngine:
                     await before.future
                 self._run(call, found, made, handle)
                 for result in made:
-                    if type(result.value) is results.Pending and result.value is not pending:
-                        await result.value.future
+                    if type(result._form) is results.Pending and result._form is not pending:
+                        await result._form.future
             except BaseException as error:  # noqa: BLE001  (it goes to the script)
                 self._broken_off(call, made, error)
             finally:
@@ -661,7 +672,7 @@ class SimulationEngine:
         """
         limit = None
         for obj in found:
-            pending = obj.value
+            pending = obj._form
             if type(pending) is not results.Pending:
                 continue
             if limit is None and timeout_s is not None:
@@ -669,6 +680,7 @@ class SimulationEngine:
             if self._settled(pending, limit):
                 continue
             if timeout_s is None:
+                self._told_stuck.update(self._waiting.calls)
                 raise errors.DeadlockError(calls=list(self._waiting.calls.values()))
             raise errors.FedTimeoutError(
                 what=pending.what, party=obj.party, waited_s=float(timeout_s)
@@ -727,9 +739,9 @@ class SimulationEngine:
         (result,) = self._new_results(call, 1)
         try:
             form = seal.snapshot(value) if self._isolates else value
-            result.value = self.store.keep(form)
+            result._form = self.store.keep(form)
         except errors.FedError as error:
-            result.value = self._outcomes.failure(call, error)
+            result._form = self._outcomes.failure(call, error)
         return result
 
     def _own_call(self, kind: str, name: str, party: str) -> calls.Call:
@@ -804,8 +816,8 @@ class SimulationEngine:
             length += 1
             self._settle((obj,))
             value: Any = NOTHING
-            if type(obj.value) is results.Failure:
-                failed.append(((obj.number, obj.index), obj.value))
+            if type(obj._form) is results.Failure:
+                failed.append(((obj.number, obj.index), obj._form))
             else:
                 try:
                     value = self._crossing.read(obj, party, place)
@@ -851,7 +863,7 @@ class SimulationEngine:
             refused = min(failed, key=lambda item: item[0])[1]
         if refused is not None:
             is_ready = type(refused) is results.Failure
-            result.value = refused if is_ready else self._outcomes.failure(call, refused)
+            result._form = refused if is_ready else self._outcomes.failure(call, refused)
             return result
         self.running = call
         value: Any = None
@@ -859,18 +871,18 @@ class SimulationEngine:
             value = fold.result()
         except BaseException as error:  # noqa: BLE001  (it becomes the outcome)
             self.running = self._idle
-            result.value = self._outcomes.raised(call, error)
+            result._form = self._outcomes.raised(call, error)
             return result
         self.running = self._idle
         if fold.refused is not None:
-            result.value = self._outcomes.failure(call, fold.refused)
+            result._form = self._outcomes.failure(call, fold.refused)
             return result
         try:
             if self._isolates:
                 value = seal.take(value)
-            result.value = self.store.keep(value)
+            result._form = self.store.keep(value)
         except errors.FedError as error:
-            result.value = self._outcomes.failure(call, error)
+            result._form = self._outcomes.failure(call, error)
         return result
 
     def kill(self, actor: remote.ActorHandle, *, no_restart: bool) -> None:
@@ -896,7 +908,14 @@ class SimulationEngine:
                 problem="fed.parties: no parties were declared",
                 fix="Declare them: fed.init(parties=...), rayfed run --parties, or federation.yaml",
             )
-        return list(self._parties.match(pattern))
+        found: list[str] = list(self._parties.match(pattern))
+        if not found:
+            raise errors.UnknownPartyError(
+                problem=f"no party matches {pattern!r} among {repr(self._parties).strip('<>')}",
+                fix="A count of 1 has no suffix: 'client*' matches a group of any size",
+                party=pattern,
+            )
+        return found
 
     def driver_party(self) -> str | None:
         """None: one driver serves all parties."""
@@ -940,11 +959,15 @@ class SimulationEngine:
             self.check_end()
             self.running = bodies.MOVING
             left = self._waiting.finish(self._close, timeout_s=self._shutdown_timeout_s)
-            if left is not None:
-                self._outcomes.unread.note((self.ledger.number, 0), left)
+            if left is not None and not self._told_stuck.issuperset(left[0]):
+                self._outcomes.unread.note((min(left[0]), 0), left[1])
         else:
             self._close()
             self._waiting.drop()
+
+    def forked(self) -> None:
+        """This process is a fork of the session's: refuse everything."""
+        self.running = bodies.FORKED
 
     def _close(self) -> None:
         self.running = bodies.CLOSED
@@ -953,7 +976,7 @@ class SimulationEngine:
 
 def _there(objs: Sequence[Any]) -> list[int]:
     """The places of the objects whose calls have ended."""
-    return [place for place, obj in enumerate(objs) if type(obj.value) is not results.Pending]
+    return [place for place, obj in enumerate(objs) if type(obj._form) is not results.Pending]
 
 
 def _is_inside_a_body() -> bool:
@@ -1000,7 +1023,7 @@ def _first_refusal(
     out first must not decide which error a consumer gets.
     """
     for obj in sorted(found, key=lambda obj: (obj.number, obj.index)):
-        if type(obj.value) is results.Failure:
+        if type(obj._form) is results.Failure:
             return None
         try:
             read(obj)

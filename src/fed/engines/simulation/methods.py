@@ -222,10 +222,10 @@ def remote(self{parameters}):
 _ARGUMENT: Final = """\
     _type = type({name})
     if _type is _Result:
-        _value{place} = {name}.value
+        _value{place} = {name}._form
         if type(_value{place}) in _ATOMS:
             if {name}.party != _party:
-                _to = {name}.sent
+                _to = {name}._sent
                 if type(_to) is _Sent:
                     try:
                         _to.bits[self.place] = 1
@@ -265,10 +265,10 @@ _TAIL: Final = """\
         _value = {forgotten} = None
         return _failed(self, _number, _error, was_in_body=not _returned)
     _result = _new(_Result)
-    _result.value = _value
+    _result._form = _value
     _result.party = _party
     _result.number = _number
-    _result.sent = None
+    _result._sent = None
     self.index += 1
     return _result
 """

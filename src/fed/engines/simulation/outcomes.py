@@ -76,11 +76,11 @@ class Outcomes:
 
     def of_inputs(self, found: Iterable[Any]) -> results.Failure | None:
         """The failure of the lowest-numbered failed object; None if none failed."""
-        failed = [obj for obj in found if type(obj.value) is results.Failure]
+        failed = [obj for obj in found if type(obj._form) is results.Failure]
         if not failed:
             return None
         first = min(failed, key=lambda obj: (obj.number, obj.index))
-        return first.value  # type: ignore[no-any-return]
+        return first._form  # type: ignore[no-any-return]
 
     def of_actor(self, key: ActorKey, call: calls.Call) -> results.Failure | None:
         """Why the actor can't run a call; None if it can."""

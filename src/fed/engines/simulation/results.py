@@ -17,17 +17,15 @@ class Result(objects.FedObject[Any]):
     """A fed object of one session.
 
     Each engine derives its own class, so a look at the type tells whether an object is its own.
-
-    Attributes:
-        value: an atom, a read-only array, `seal.Tree`, `seal.Pickled`, `Held`, `Failure`,
-            `Pending`.
-        sent: where it crossed to: None, the place of one party, or a `traffic.Sent`.
+    For the engine alone, `_form` is an atom, a read-only array, `seal.Tree`, `seal.Pickled`,
+    `Held`, `Failure` or `Pending`, and `_sent` tells where the value crossed to: None, the place of
+    one party, or a `traffic.Sent`.
     """
 
-    __slots__ = ("sent", "value")
+    __slots__ = ("_form", "_sent")
 
-    value: Any
-    sent: int | traffic.Sent | None
+    _form: Any
+    _sent: int | traffic.Sent | None
 
 
 class Failure:

@@ -98,14 +98,14 @@ class Traffic:
         Raises:
             ValueRefusedError: if the codec would refuse it for its size; nothing is counted then.
         """
-        sent = obj.sent
+        sent = obj._sent
         if sent is None:
             self.count(1, self.encoded_bytes(obj, value))
-            obj.sent = place
+            obj._sent = place
         elif type(sent) is Sent:
             sent.add(place)
         elif sent != place:
-            obj.sent = sent = Sent(self, sent, self.encoded_bytes(obj, value), shared)
+            obj._sent = sent = Sent(self, sent, self.encoded_bytes(obj, value), shared)
             self._open.add(sent)
             sent.add(place)
 

@@ -55,7 +55,7 @@ class Waiting:
         what = f"the result of {call.name}{actor} (call {call.number})"
         pending = results.Pending(self.loop.create_future(), what)
         for result in made:
-            result.value = pending
+            result._form = pending
         self.calls[call.number] = f"{call.what}, called at {call.site}"
         return pending
 
@@ -119,7 +119,9 @@ class Waiting:
             self._told = None
         return ended
 
-    def finish(self, ended: Callable[[], None], *, timeout_s: float) -> errors.FedError | None:
+    def finish(
+        self, ended: Callable[[], None], *, timeout_s: float
+    ) -> tuple[list[int], errors.FedError] | None:
         """Let all coroutines end, call `ended`, drop those that did not end.
 
         Args:
@@ -127,7 +129,8 @@ class Waiting:
             timeout_s: the limit in real time: hours that pass in virtual time cost nothing.
 
         Returns:
-            Why some did not end, naming them: a `DeadlockError` or a `FedTimeoutError`.
+            The numbers of the calls that did not end, and why, naming them: a `DeadlockError` or a
+            `FedTimeoutError`. None if all ended.
         """
         try:
             if not self._tasks:
@@ -135,12 +138,12 @@ class Waiting:
             limit = self.limit(timeout_s, is_virtual=False)
             while self._tasks and self.settled(next(iter(self._tasks)), limit):
                 pass
-            texts = list(self.calls.values())
+            numbers, texts = list(self.calls), list(self.calls.values())
             if not texts:
                 return None
             if not limit.is_over:
-                return errors.DeadlockError(calls=texts)
-            return errors.FedTimeoutError(
+                return numbers, errors.DeadlockError(calls=texts)
+            return numbers, errors.FedTimeoutError(
                 what=f"the end of {named(texts)}",
                 party=None,
                 waited_s=timeout_s,
