@@ -55,11 +55,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("seed", range(full if SOAK else min(full, SUBSET_SEEDS)))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what this run or this machine can't do, with the reason."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave long suites to `make soak`; skip what this machine can't do, with the reason."""
+    long = [
+        item
+        for item in items
+        if item.get_closest_marker("soak") and not SOAK and not _has_subset(item)
+    ]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     for item in items:
-        if item.get_closest_marker("soak") and not SOAK and not _has_subset(item):
-            item.add_marker(pytest.mark.skip(reason="runs in full only: make soak"))
         if item.get_closest_marker("namespaces") and not _can_unshare():
             item.add_marker(pytest.mark.skip(reason="needs root and Linux network namespaces"))
         if item.get_closest_marker("second_python") and not _second_python():
