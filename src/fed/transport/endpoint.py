@@ -50,6 +50,7 @@ from fed.codec import types as table
 from fed.codec import wire
 from fed.config import endpoints
 from fed.transport import (
+    border,
     channel,
     dialer,
     events,
@@ -145,6 +146,7 @@ class Endpoint:
         position: see the module.
         digest_at: see the module.
         heard: see the module.
+        border: asked before a value leaves or enters (policy, audit).
         session: 16 bytes, new in each run; random if left out.
 
     Raises:
@@ -167,6 +169,7 @@ class Endpoint:
         position: Callable[[], tuple[int, bytes]] | None = None,
         digest_at: Callable[[int], bytes] | None = None,
         heard: Callable[[str, events.LinkEvent], None] | None = None,
+        border: border.Border | None = None,
         session: bytes | None = None,
         version: str = "",
     ) -> None:
@@ -181,8 +184,9 @@ class Endpoint:
         self._heard = heard
         _check(peers, listen, has_tls=identity is not None, insecure=settings.insecure)
         budget = settings.receive_budget_bytes
-        self._box = mailbox.Mailbox(
-            budget_bytes=budget, spill_bytes=settings.spill_quota_bytes, peers=len(peers)
+        self._border = border
+        self._box = _new_mailbox(
+            border, budget_bytes=budget, spill_bytes=settings.spill_quota_bytes, peers=len(peers)
         )
         self._pool = pool.Pool(
             keep_bytes=min(budget // _KEPT_SHARE, _KEPT_LIMIT), clock=time.monotonic
@@ -193,6 +197,7 @@ class Endpoint:
         self._listener: listener.Listener | None = None
         self._requests: dict[mailbox.Key, list[requests.Request]] = {}
         self._ready: dict[mailbox.Key, inbox.Parcel] = {}
+        self._kept: dict[mailbox.Key, object] = {}  # decoded, but nobody waits any more
         self._refused: dict[mailbox.Key, errors.FedError] = {}
         self._settled: deque[requests.Sent | requests.Request] = deque()
         self._news: deque[tuple[str, events.LinkEvent]] = deque()
@@ -449,6 +454,7 @@ class Endpoint:
 
         Raises:
             ValueRefusedError: it may not cross, or is larger than the peer takes.
+            FedError: the border does not let it leave.
             PartyError: the link to the peer has failed.
             UsageError: after `shutdown`.
         """
@@ -457,17 +463,27 @@ class Endpoint:
         peer = self._peers[to]
         size = len(encoded.header) + sum(map(len, views))
         sent = requests.Sent(to, call, size, done)
-        with self.lock:
-            if peer.error is not None:
-                raise copy.copy(peer.error)
-            self._check_open()
-            message = peer.link.send(
-                encoded.header, views, number=number, call=call, index=index, kind=kind,
-                digest=digest,
-            )  # fmt: skip
-            peer.sent[message] = sent
-            channels = self._marked_channels()
-            is_alone = len(peer.sent) <= _AT_ONCE
+        if self._border is not None:
+            plain = None if encoded is value else value
+            sent.outcome = self._border.leaves(
+                plain, encoded, to=to, number=number, call=call, index=index
+            )
+        try:
+            with self.lock:
+                if peer.error is not None:
+                    raise copy.copy(peer.error)
+                self._check_open()
+                message = peer.link.send(
+                    encoded.header, views, number=number, call=call, index=index, kind=kind,
+                    digest=digest,
+                )  # fmt: skip
+                peer.sent[message] = sent
+                channels = self._marked_channels()
+                is_alone = len(peer.sent) <= _AT_ONCE
+        except errors.FedError as error:
+            if sent.outcome is not None:
+                sent.outcome(error)
+            raise
         for one in channels:
             if is_alone and size <= _PASSING_BYTES:
                 one.pump()
@@ -522,6 +538,7 @@ class Endpoint:
                 is_late = not request.is_done
                 if is_late:
                     self._forget(request)
+                    self._kept.update(request.values)
             self._pump()
             if is_late:
                 call = request.keys[0][1]
@@ -552,20 +569,34 @@ class Endpoint:
                 self._settled.append(request)
                 parcels: list[inbox.Parcel] = []
             else:
-                for key in request.waiting:
-                    self._requests.setdefault(key, []).append(request)
-                request.waiting = {key for key in request.waiting if key not in self._ready}
-                self._box.need(number, *request.keys)
-                parcels = self._sorted_events()
-                if not request.waiting and not request.has_all:
-                    parcels += self._ready_of(request)
+                parcels = self._await(request)
         self._proceed(parcels)
         return request
+
+    def _await(self, request: requests.Request) -> list[inbox.Parcel]:
+        """Have the request wait for its values; gives those that it may take. Lock held."""
+        for key in set(request.keys) & self._kept.keys():
+            request.values[key] = self._kept.pop(key)
+            request.waiting.discard(key)
+        if request.has_all:
+            self._settled.append(request)
+            return []
+        needed = sorted(request.waiting)
+        for key in needed:
+            self._requests.setdefault(key, []).append(request)
+        request.waiting -= self._ready.keys()
+        self._box.need(request.number, *needed)
+        found = self._sorted_events()
+        if not request.waiting:
+            found += self._ready_of(request)
+        return found
 
     def forget(self, request: requests.Request) -> None:
         """Nobody waits for it any more; its values stay where they are."""
         with self.lock:
-            self._forget(request)
+            if not request.is_done:
+                self._forget(request)
+                self._kept.update(request.values)
         self._pump()
 
     def _forget(self, request: requests.Request) -> None:
@@ -940,8 +971,8 @@ class Endpoint:
         found = []
         for key in request.keys:
             parcel = self._ready.pop(key, None)
-            if parcel is None:
-                continue  # it was delivered before, or is on its way to another request
+            if parcel is None or parcel.taken:
+                continue  # another thread decodes it now, for all who wait for it
             try:
                 self._box.take(parcel, digest=self._digest_at(parcel.number))
             except errors.FedError as error:
@@ -957,48 +988,63 @@ class Endpoint:
         while parcels:
             outcomes = [(parcel, *self._decoded(parcel)) for parcel in parcels]
             with self.lock:
-                for parcel, value, error in outcomes:
-                    self._hand_over(parcel, value, error)
+                for parcel, value, refusal in outcomes:
+                    if refusal is None:
+                        self._hand_over(parcel, value)
+                    else:
+                        self._turn_back(parcel, *refusal)
                 parcels = self._sorted_events()
             del outcomes
         if reader is None or not reader.carrier.has_more:
             self._pump()
         self._tell()
 
-    def _decoded(self, parcel: inbox.Parcel) -> tuple[object, errors.FedError | None]:
+    def _decoded(self, parcel: inbox.Parcel) -> tuple[object, tuple[int, errors.FedError] | None]:
+        """The value, or with which code and error it is refused."""
         try:
             if parcel.token is not None:
                 buffer = parcel.token.read()
                 head, body = buffer[: parcel.head_size], buffer[parcel.body_start :]
             else:
+                buffer = parcel.buffer
                 head, body = parcel.parts()
             value = wire.decode(
                 head, body, types=self._types, limits=self._limits, party=parcel.party
             )
         except errors.FedError as error:
-            return None, error
+            return None, (inbox.NOT_DECODED, error)
         except OSError as error:
-            return None, errors.SpillError(
+            lost = errors.SpillError(
                 size_bytes=parcel.size, reason=f"it can't be read back: {error.strerror or error}",
-                site="a peer",
+                site=f"party {parcel.party}",
             )  # fmt: skip
+            return None, (inbox.NO_ROOM, lost)
+        if self._border is not None:
+            try:
+                self._border.enters(value, parcel, buffer)
+            except errors.FedError as error:
+                return None, (inbox.FORBIDDEN, error)
         return value, None
 
-    def _hand_over(
-        self, parcel: inbox.Parcel, value: object, error: errors.FedError | None
-    ) -> None:
+    def _hand_over(self, parcel: inbox.Parcel, value: object) -> None:
         """The value is its requests' now, and the peer is told. Lock held."""
         key = parcel.key
-        if error is not None:
-            if parcel.account != inbox.GONE:
-                self._box.refuse(parcel, inbox.NOT_DECODED, str(error))
-            self._refuse(key, error)
-            return
-        for request in self._requests.pop(key, ()):
-            request.values[key] = value
-            if request.has_all:
-                self._settled.append(request)
+        waiting = self._requests.pop(key, None)
+        if waiting is None:
+            # Whoever waited gave up in this very moment; another call may come for it.
+            self._kept[key] = value
+        else:
+            for request in waiting:
+                request.values[key] = value
+                if request.has_all:
+                    self._settled.append(request)
         self._box.handed_over(parcel)
+
+    def _turn_back(self, parcel: inbox.Parcel, code: int, error: errors.FedError) -> None:
+        """Who waits for the value gets the error, and the peer its words. Lock held."""
+        if parcel.account != inbox.GONE:
+            self._box.refuse(parcel, code, str(error))
+        self._refuse(parcel.key, error)
 
     def _tell(self) -> None:
         """Call back whoever wants to know, in order per peer, under no lock."""
@@ -1037,6 +1083,16 @@ def _log_event(party: str, event: events.LinkEvent) -> None:
         log.warning("the connection to party %s broke: %s", party, event.reason)
     elif isinstance(event, events.Failed):
         log.error("the link to party %s ended: %s", party, event.error)
+
+
+def _new_mailbox(
+    asked: border.Border | None, *, budget_bytes: int, spill_bytes: int, peers: int
+) -> mailbox.Mailbox:
+    if asked is None:
+        return mailbox.Mailbox(budget_bytes=budget_bytes, spill_bytes=spill_bytes, peers=peers)
+    return border.GuardedMailbox(
+        asked, budget_bytes=budget_bytes, spill_bytes=spill_bytes, peers=peers
+    )
 
 
 def _no_position() -> tuple[int, bytes]:

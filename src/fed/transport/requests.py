@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from fed import errors
-from fed.transport import mailbox
+from fed.transport import border, mailbox
 
 
 class Waiter:
@@ -58,9 +58,10 @@ class Sent(Waiter):
         size_bytes: of its payload.
         is_done: it was delivered, or it never will be.
         error: why it never will be; None otherwise.
+        outcome: told first what became of it; None if nobody wants to know.
     """
 
-    __slots__ = ("_done", "call", "error", "party", "size_bytes")
+    __slots__ = ("_done", "call", "error", "outcome", "party", "size_bytes")
 
     def __init__(
         self, party: str, call: int, size_bytes: int, done: Callable[[Sent], None] | None
@@ -70,10 +71,13 @@ class Sent(Waiter):
         self.call = call
         self.size_bytes = size_bytes
         self.error: errors.FedError | None = None
+        self.outcome: border.Outcome | None = None
         self._done = done
 
     def settle(self) -> None:
         """It was delivered, or never will be: then `error` says why."""
+        if self.outcome is not None:
+            self.outcome(self.error)
         self.finish()
         if self._done is not None:
             self._done(self)

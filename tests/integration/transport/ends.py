@@ -147,10 +147,11 @@ class Network:
             self.connections += 1
             left = [self._cut_after()]
             pair = (near, far)
+            for one in pair:
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._live.add(pair)
             for source, sink in (pair, pair[::-1]):
-                sink.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 threading.Thread(
                     target=self._carry, args=(source, sink, pair, left), daemon=True
                 ).start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import hashlib
 import os
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from tests.integration.transport import ends
 
 from fed import errors
 from fed.codec import types as table
-from fed.transport import events, identity, listener
+from fed.transport import border, events, identity, listener
 
 LINK = ("certificates", "plain")
 
@@ -209,6 +210,88 @@ def test_beyond_budget_and_quota_a_named_error(certificates):
         assert request.wait(20)
         with pytest.raises(errors.TransportError, match="receive budget of 4194304 bytes"):
             request.taken()
+
+
+class Border:
+    """Lets values of some calls leave, be announced and enter; keeps record of all."""
+
+    def __init__(self, *, leave=(), announce=(), enter=()):
+        self.stops = {"leave": leave, "announce": announce, "enter": enter}
+        self.record = []
+
+    def refuse(self, way, call):
+        if call in self.stops[way]:
+            self.record.append((way, call, "refused"))
+            raise errors.ValueRefusedError(path="result", type_name="int", reason=f"no {way}")
+
+    def leaves(self, value, encoded, *, to, number, call, index):
+        self.refuse("leave", call)
+        sha = hashlib.sha256(b"".join(border.payload(encoded))).hexdigest()
+
+        def outcome(error):
+            self.record.append(("left", call, type(error).__name__ if error else sha))
+
+        return outcome
+
+    def announced(self, parcel):
+        return "not announced like that" if parcel.call in self.stops["announce"] else ""
+
+    def enters(self, value, parcel, payload):
+        self.refuse("enter", parcel.call)
+        assert len(payload) == parcel.size
+        sha = hashlib.sha256(payload).hexdigest()
+        self.record.append(("entered", parcel.call, sha))
+
+
+def test_the_border_is_asked_and_hears_what_became_of_it(folder):
+    sending, taking = Border(leave=[1]), Border(announce=[2, 3], enter=[4])
+    values = {2: "small", 3: bytes(100_000), 4: 4, 5: np.arange(100_000), 6: "six"}
+    with ends.connected(
+        folder, alice={"border": sending}, bob={"border": taking}
+    ) as (alice, bob, _):  # fmt: skip
+        with pytest.raises(errors.ValueRefusedError, match="no leave"):
+            alice.send(1, to="BOB", number=1, call=1)
+        requests = {n: bob.expect([("ALICE", n, 0)], number=n) for n in values}
+        sent = {n: alice.send(value, to="BOB", number=n, call=n) for n, value in values.items()}
+        for n, words in ((2, "like that"), (3, "like that"), (4, "no enter")):
+            assert requests[n].wait(10)
+            with pytest.raises(errors.ValueRefusedError, match=words):
+                requests[n].taken()
+            with pytest.raises(errors.ValueRefusedError, match=words):
+                sent[n].result(10)
+        for n in (5, 6):
+            assert requests[n].wait(10)
+            assert np.array_equal(requests[n].taken()[0], values[n])
+            sent[n].result(10)
+        assert bob.used_bytes == 0
+    left = {call: what for way, call, what in sending.record if way == "left"}
+    entered = {call: what for way, call, what in taking.record if way == "entered"}
+    assert left == {**dict.fromkeys((2, 3, 4), "ValueRefusedError"), **entered}
+    assert set(entered) == {5, 6}
+
+
+def test_a_value_that_comes_as_its_wait_ends_is_kept_for_the_next(certificates):
+    taking = Border()
+    begun, go_on = threading.Event(), threading.Event()
+    plain_enters = taking.enters
+
+    def enters(value, parcel, payload):
+        plain_enters(value, parcel, payload)
+        begun.set()
+        assert go_on.wait(10)
+
+    taking.enters = enters
+    with ends.connected(certificates, bob={"border": taking}) as (alice, bob, _):
+        request = bob.expect([("ALICE", 1, 0)], number=1)
+        sent = alice.send("late", to="BOB", number=1, call=1)
+        assert begun.wait(10)
+        bob.forget(request)
+        waiting = bob.expect([("ALICE", 1, 0)], number=1)
+        bob.forget(waiting)
+        go_on.set()
+        sent.result(10)
+        assert bob.receive("ALICE", 1, number=1, timeout_s=10) == "late"
+        assert len(taking.record) == 1
 
 
 # --- the start: who is missing, and why -----------------------------------------------------------
