@@ -59,7 +59,8 @@ class FedObject(_Anything, Generic[T_co]):  # type: ignore[misc]
         )
 
     if not TYPE_CHECKING:
-        # Only at run time: a type checker takes a fed object for its value.
+        # Only at run time: a type checker takes a fed object for its value. No __getattr__: with one,
+        # Python reads every attribute the slow way, and calls read several.
 
         def __eq__(self, other: object) -> bool:
             """True for the very same object. Comparing the handle with a value is refused."""
@@ -76,14 +77,6 @@ class FedObject(_Anything, Generic[T_co]):  # type: ignore[misc]
 
         #: Keeps numpy from making an array of handles out of an expression.
         __array_ufunc__ = None
-
-        def __getattr__(self, name: str) -> NoReturn:
-            if name.startswith("__") and name.endswith("__"):
-                raise AttributeError(name)
-            raise errors.UnknownMethodError(
-                problem=f"{self!r} is a handle, not its value: it has no {name!r}",
-                fix="Pass it to a call, or read its value with fed.get",
-            )
 
         def _refuse(self, use: str) -> NoReturn:
             raise errors.HandleError(

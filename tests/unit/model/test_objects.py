@@ -93,7 +93,7 @@ def test_a_handle_used_as_its_value_says_what_it_is(use: Callable[[Any], object]
 def test_an_attribute_of_the_value_is_not_the_handles() -> None:
     obj = made()
     assert not hasattr(obj, "shape")
-    with pytest.raises(AttributeError, match=r"handle.*'shape'.*fed.get"):
+    with pytest.raises(AttributeError, match="'FedObject' object has no attribute 'shape'"):
         obj.shape  # noqa: B018
 
 
