@@ -48,8 +48,8 @@ from typing import Final
 from fed import errors, names
 from fed.codec import types as table
 from fed.codec import wire
-from fed.config import endpoints
 from fed.transport import (
+    arrivals,
     border,
     channel,
     dialer,
@@ -62,6 +62,7 @@ from fed.transport import (
     listener,
     mailbox,
     pool,
+    reach,
     requests,
     sockets,
     spill,
@@ -125,7 +126,6 @@ class _Peer:
     error: errors.FedError | None = None  # the link's end
     was_reached: bool = False  # TLS stood once
     was_up: bool = False
-    has_gone_away: bool = False
     marks: int = 0  # which of its connections have something to send
     dial: threading.Event = field(default_factory=threading.Event)
 
@@ -180,9 +180,8 @@ class Endpoint:
         self._types = types or table.UserTypes(None, None)
         self._limits = wire.Limits(total_bytes=settings.max_value_bytes)
         self._listen = listen
-        self._digest_at = digest_at or _no_digest_at
         self._heard = heard
-        _check(peers, listen, has_tls=identity is not None, insecure=settings.insecure)
+        reach.check(peers, listen, has_tls=identity is not None, insecure=settings.insecure)
         budget = settings.receive_budget_bytes
         self._border = border
         self._box = _new_mailbox(
@@ -192,14 +191,17 @@ class Endpoint:
             keep_bytes=min(budget // _KEPT_SHARE, _KEPT_LIMIT), clock=time.monotonic
         )
         self._spill = spill.Spill(settings.spill_dir)
-        self._to_spill: deque[inbox.Parcel] = deque()
-        self._spill_due = threading.Event()
+        self._spilling = spill.Writer(
+            self._spill, take=self._buffer_to_spill, done=self._spilled, name=f"fed-spill-{party}"
+        )
         self._listener: listener.Listener | None = None
-        self._requests: dict[mailbox.Key, list[requests.Request]] = {}
-        self._ready: dict[mailbox.Key, inbox.Parcel] = {}
-        self._kept: dict[mailbox.Key, object] = {}  # decoded, but nobody waits any more
-        self._refused: dict[mailbox.Key, errors.FedError] = {}
         self._settled: deque[requests.Sent | requests.Request] = deque()
+        self._arrivals = arrivals.Arrivals(
+            self._box,
+            digest_at=digest_at or _no_digest_at,
+            settled=self._settled.append,
+            to_spill=self._spilling.add,
+        )
         self._news: deque[tuple[str, events.LinkEvent]] = deque()
         self._telling = threading.Lock()
         self._marked: list[_Peer] = []
@@ -308,12 +310,11 @@ class Endpoint:
                     return
                 now = time.monotonic()
                 if now >= deadline:
-                    raise _missing(missing, now - begin)
+                    raise reach.error_of([_about(one) for one in missing], now - begin)
                 if now >= tell:
                     tell = now + _TELL_S
-                    log.info(
-                        "waiting for %s", "; ".join(f"{one.party} ({_why(one)})" for one in missing)
-                    )
+                    whom = "; ".join(f"{one.party} ({_about(one).why})" for one in missing)
+                    log.info("waiting for %s", whom)
                 self._changed.wait(min(deadline, tell) - now)
 
     def drain(self, timeout_s: float) -> None:
@@ -399,13 +400,12 @@ class Endpoint:
         if self._listener is not None:
             self._listener.close()
         self._due.set()
-        self._spill_due.set()
+        self._spilling.close()
         for peer in self._peers.values():
             peer.dial.set()
         gone = errors.SessionError(problem="the endpoint is closed")
         with self.lock:
-            for request in self._all_requests():
-                self._fail(request, gone)
+            self._arrivals.close(gone)
         self._tell()
 
     def cut(self, party: str, reason: str = "cut by hand") -> None:
@@ -537,8 +537,7 @@ class Endpoint:
             with self.lock:
                 is_late = not request.is_done
                 if is_late:
-                    self._forget(request)
-                    self._kept.update(request.values)
+                    self._arrivals.forget(request)
             self._pump()
             if is_late:
                 call = request.keys[0][1]
@@ -560,63 +559,21 @@ class Endpoint:
         Raises:
             KeyError: a party that is no peer.
         """
+        for party, _, _ in keys:
+            self._peers[party]  # KeyError for who is no peer
         request = requests.Request(number, keys, done)
         with self.lock:
             self._check_open()
-            error = self._why_never(request)
-            if error is not None:
-                request.error = error
-                self._settled.append(request)
-                parcels: list[inbox.Parcel] = []
-            else:
-                parcels = self._await(request)
+            parcels = self._arrivals.expect(request)
         self._proceed(parcels)
         return request
-
-    def _await(self, request: requests.Request) -> list[inbox.Parcel]:
-        """Have the request wait for its values; gives those that it may take. Lock held."""
-        for key in set(request.keys) & self._kept.keys():
-            request.values[key] = self._kept.pop(key)
-            request.waiting.discard(key)
-        if request.has_all:
-            self._settled.append(request)
-            return []
-        needed = sorted(request.waiting)
-        for key in needed:
-            self._requests.setdefault(key, []).append(request)
-        request.waiting -= self._ready.keys()
-        self._box.need(request.number, *needed)
-        found = self._sorted_events()
-        if not request.waiting:
-            found += self._ready_of(request)
-        return found
 
     def forget(self, request: requests.Request) -> None:
         """Nobody waits for it any more; its values stay where they are."""
         with self.lock:
             if not request.is_done:
-                self._forget(request)
-                self._kept.update(request.values)
+                self._arrivals.forget(request)
         self._pump()
-
-    def _forget(self, request: requests.Request) -> None:
-        for key in set(request.keys):
-            waiting = self._requests.get(key)
-            if waiting is not None and request in waiting:
-                waiting.remove(request)
-                if not waiting:
-                    del self._requests[key]
-        self._box.forget(request.number)
-
-    def _why_never(self, request: requests.Request) -> errors.FedError | None:
-        for key in request.keys:
-            refused = self._refused.get(key)
-            if refused is not None:
-                return copy.copy(refused)
-            peer = self._peers[key[0]]
-            if peer.error is not None and key not in self._ready:
-                return _waiting_for(peer.error, key)
-        return None
 
     # What connections say: `channel.Owner`.
 
@@ -626,7 +583,7 @@ class Endpoint:
         with self.lock:
             channel.connection.received(count, time.monotonic())
             self._poll(peer)
-            parcels = self._sorted_events()
+            parcels = self._arrivals.sorted_events()
         if parcels:
             self._proceed(parcels, reader=channel)
         elif not channel.carrier.has_more:
@@ -648,7 +605,7 @@ class Endpoint:
                 peer.cause = channel.refusal
             channel.connection.lost(reason, time.monotonic())
             self._poll(peer)
-            parcels = self._sorted_events()
+            parcels = self._arrivals.sorted_events()
             self._changed.notify_all()
             peer.dial.set()
         self._proceed(parcels)
@@ -711,7 +668,7 @@ class Endpoint:
                     cut += [one for one in peer.channels if self._is_to_be_cut(one, now)]
                     if peer.link.wants_dial:
                         peer.dial.set()
-                parcels = self._sorted_events()
+                parcels = self._arrivals.sorted_events()
             for one in cut:
                 one.cut()
             self._proceed(parcels)
@@ -781,36 +738,20 @@ class Endpoint:
                     return
             peer.dial.wait(0.5)
 
-    def _write_spills(self) -> None:
-        """Write to disk what the mailbox wants there."""
-        while True:
-            try:
-                parcel = self._to_spill.popleft()
-            except IndexError:
-                self._spill_due.wait()
-                self._spill_due.clear()
-                if self._is_closed:
-                    return
-                continue
-            with self.lock:
-                buffer = parcel.buffer if parcel.spilling else None
-            token = None
-            if buffer is not None:
-                try:
-                    token = self._spill.write(buffer)
-                except OSError as error:
-                    log.warning(
-                        "a value of %d bytes can't be written to disk: %s", parcel.size,
-                        error.strerror or error,
-                    )  # fmt: skip
-            with self.lock:
-                if token is None:
-                    self._box.not_spilled(parcel)
-                else:
-                    self._box.spilled(parcel, token)
-                parcels = self._sorted_events()
-            del buffer, token, parcel
-            self._proceed(parcels)
+    def _buffer_to_spill(self, parcel: inbox.Parcel) -> memoryview | None:
+        """What is to be written; None if it is not wanted on disk any more."""
+        with self.lock:
+            return parcel.buffer if parcel.spilling else None
+
+    def _spilled(self, parcel: inbox.Parcel, token: spill.Token | None) -> None:
+        """It was written, or could not be."""
+        with self.lock:
+            if token is None:
+                self._box.not_spilled(parcel)
+            else:
+                self._box.spilled(parcel, token)
+            parcels = self._arrivals.sorted_events()
+        self._proceed(parcels)
 
     # What the pure parts say. Those that begin here with the lock held say so.
 
@@ -863,11 +804,12 @@ class Endpoint:
             elif isinstance(event, events.Down):
                 peer.dial.set()
             elif isinstance(event, events.GoneAway):
-                peer.has_gone_away = True
+                # All that it sent was acknowledged, so what is not here does not exist.
+                reason = "its program ended without sending that"
+                gone = errors.PartyLostError(party=peer.party, reason=reason)
+                self._arrivals.end(peer.party, gone)
             elif isinstance(event, events.Failed):
                 self._failed(peer, event.error)
-            elif isinstance(event, events.Finished):
-                self._finished(peer)
             self._changed.notify_all()
             self._news.append((peer.party, event))
         if peer.link.wants_dial:
@@ -888,98 +830,10 @@ class Endpoint:
     def _failed(self, peer: _Peer, error: errors.FedError) -> None:
         """The link is over, and nothing of it will come or go any more. Lock held."""
         peer.error = error
-        for key in [key for key in self._ready if key[0] == peer.party]:
-            del self._ready[key]
-        for request in self._all_requests():
-            for key in request.keys:
-                if key[0] == peer.party and key not in request.values:
-                    self._fail(request, _waiting_for(error, key))
-                    break
+        self._arrivals.end(peer.party, error)
         for sent in peer.sent.values():
             self._settled.append(_with_error(sent, copy.copy(error)))
         peer.sent.clear()
-
-    def _finished(self, peer: _Peer) -> None:
-        """Both programs ended: whatever is waited for does not exist. Lock held."""
-        error = errors.PartyLostError(
-            party=peer.party, reason="its program ended without sending that"
-        )
-        for request in self._all_requests():
-            for key in request.keys:
-                if key[0] == peer.party and key not in request.values and key not in self._ready:
-                    self._fail(request, _waiting_for(error, key))
-                    break
-
-    def _all_requests(self) -> list[requests.Request]:
-        found = {id(one): one for waiting in self._requests.values() for one in waiting}
-        return list(found.values())
-
-    def _fail(self, request: requests.Request, error: errors.FedError) -> None:
-        """Lock held."""
-        self._forget(request)
-        request.error = error
-        self._settled.append(request)
-
-    def _sorted_events(self) -> list[inbox.Parcel]:
-        """Act on the mailbox's events; gives the values that are to be handed over. Lock held."""
-        found: list[inbox.Parcel] = []
-        happened = self._box.events
-        while happened:
-            event = happened.popleft()
-            parcel = event.parcel
-            key = parcel.key
-            if isinstance(event, events.Ready):
-                self._ready[key] = parcel
-                for request in self._requests.get(key, ()):
-                    request.waiting.discard(key)
-                    if not request.waiting:
-                        found += self._ready_of(request)
-            elif isinstance(event, events.Spill):
-                self._to_spill.append(parcel)
-                if not self._spill_due.is_set():
-                    self._start_spilling()
-            elif isinstance(event, events.Overflow):
-                self._box.refuse(parcel, inbox.NO_ROOM, event.error.reason)
-                self._refuse(key, event.error)
-            else:
-                self._refuse(
-                    key,
-                    errors.ValueRefusedError(
-                        path="value", type_name="received value", reason=event.reason,
-                        party=parcel.party, call=parcel.call,
-                    ),
-                )  # fmt: skip
-        return found
-
-    def _start_spilling(self) -> None:
-        self._spill_due.set()
-        if not any(thread.name == self._spill_name for thread in threading.enumerate()):
-            threading.Thread(target=self._write_spills, name=self._spill_name, daemon=True).start()
-
-    @property
-    def _spill_name(self) -> str:
-        return f"fed-spill-{id(self)}"
-
-    def _refuse(self, key: mailbox.Key, error: errors.FedError) -> None:
-        """The value never comes in: who waits for it, now or later, hears why. Lock held."""
-        self._refused[key] = error
-        for request in list(self._requests.get(key, ())):
-            self._fail(request, copy.copy(error))
-
-    def _ready_of(self, request: requests.Request) -> list[inbox.Parcel]:
-        """All values of a request that has all, taken from the mailbox. Lock held."""
-        found = []
-        for key in request.keys:
-            parcel = self._ready.pop(key, None)
-            if parcel is None or parcel.taken:
-                continue  # another thread decodes it now, for all who wait for it
-            try:
-                self._box.take(parcel, digest=self._digest_at(parcel.number))
-            except errors.FedError as error:
-                self._refuse(key, error)
-                continue
-            found.append(parcel)
-        return found
 
     def _proceed(
         self, parcels: list[inbox.Parcel], *, reader: channel.Channel | None = None
@@ -990,10 +844,10 @@ class Endpoint:
             with self.lock:
                 for parcel, value, refusal in outcomes:
                     if refusal is None:
-                        self._hand_over(parcel, value)
+                        self._arrivals.hand_over(parcel, value)
                     else:
-                        self._turn_back(parcel, *refusal)
-                parcels = self._sorted_events()
+                        self._arrivals.turn_back(parcel, *refusal)
+                parcels = self._arrivals.sorted_events()
             del outcomes
         if reader is None or not reader.carrier.has_more:
             self._pump()
@@ -1025,26 +879,6 @@ class Endpoint:
             except errors.FedError as error:
                 return None, (inbox.FORBIDDEN, error)
         return value, None
-
-    def _hand_over(self, parcel: inbox.Parcel, value: object) -> None:
-        """The value is its requests' now, and the peer is told. Lock held."""
-        key = parcel.key
-        waiting = self._requests.pop(key, None)
-        if waiting is None:
-            # Whoever waited gave up in this very moment; another call may come for it.
-            self._kept[key] = value
-        else:
-            for request in waiting:
-                request.values[key] = value
-                if request.has_all:
-                    self._settled.append(request)
-        self._box.handed_over(parcel)
-
-    def _turn_back(self, parcel: inbox.Parcel, code: int, error: errors.FedError) -> None:
-        """Who waits for the value gets the error, and the peer its words. Lock held."""
-        if parcel.account != inbox.GONE:
-            self._box.refuse(parcel, code, str(error))
-        self._refuse(parcel.key, error)
 
     def _tell(self) -> None:
         """Call back whoever wants to know, in order per peer, under no lock."""
@@ -1117,82 +951,11 @@ def _refusal(event: events.Refused, sent: requests.Sent) -> errors.FedError:
     )
 
 
-def _waiting_for(error: errors.FedError, key: mailbox.Key) -> errors.FedError:
-    """The error of a link, as who waits for that object gets it."""
-    told = copy.copy(error)
-    if isinstance(told, errors.PartyLostError):
-        told.waiting_for = f"the value of call {key[1]}"
-    return told
-
-
-def _why(peer: _Peer) -> str:
-    if peer.cause is not None:
-        return getattr(peer.cause, "reason", "") or str(peer.cause)
-    if peer.route is None and not peer.was_reached:
-        return "it has not dialled this party yet"
-    return peer.link.last_cause
-
-
-def _missing(missing: list[_Peer], waited_s: float) -> errors.FedError:
-    """Who is not there, and why: the first as the error, the others in its words."""
-    first = missing[0]
-    others = "".join(f"; party {one.party!r} is missing too: {_why(one)}" for one in missing[1:])
-    cause = first.cause
-    if isinstance(cause, errors.HandshakeError):
-        return errors.HandshakeError(
-            party=first.party, reason=f"{cause.reason}{others}", fix=cause.fix
-        )
-    if cause is None and first.was_reached:
-        return errors.HandshakeError(
-            party=first.party, reason=f"{first.link.last_cause}{others}",
-            fix="Look at its log, and start all parties with the same settings",
-        )  # fmt: skip
-    address = first.route.address if first.route is not None else ""
-    return errors.PartyUnreachableError(
-        party=first.party, waited_s=round(waited_s, 1), address=address,
-        reason=f"{_why(first)}{others}",
-    )  # fmt: skip
-
-
-def _check(
-    peers: Mapping[str, str | None], listen: str | None, *, has_tls: bool, insecure: bool
-) -> None:
-    """Refuse addresses that can't work or are not safe.
-
-    Raises:
-        ConfigError: see `Endpoint`.
-    """
-    for party, address in peers.items():
-        if address is None:
-            if listen is None:
-                raise errors.ConfigError(
-                    problem=f"party {party!r} has no address, and this party does not listen",
-                    fix="Give one of the two an address",
-                    key="addresses",
-                )
-            continue
-        where = _split(address, "addresses")
-        if where.is_wildcard:
-            raise errors.ConfigError(
-                problem=f"{address} of party {party!r} is a place to listen, not one to dial",
-                fix="Give the address under which the others reach it",
-                key="addresses",
-            )
-        if not (has_tls or insecure or where.is_loopback):
-            raise _unsafe(address)
-    if listen is not None and not (has_tls or insecure or _split(listen, "listen").is_loopback):
-        raise _unsafe(listen)
-
-
-def _split(address: str, key: str) -> endpoints.Endpoint:
-    try:
-        return endpoints.split(address)
-    except ValueError as error:
-        raise errors.ConfigError(problem=f"{address} {error}", key=key) from error
-
-
-def _unsafe(address: str) -> errors.ConfigError:
-    return errors.ConfigError(
-        problem=f"{address} is beyond this machine, and there is no TLS",
-        fix="Issue certificates (rayfed cert issue) and give tls, or write insecure: true",
+def _about(peer: _Peer) -> reach.Missing:
+    return reach.Missing(
+        party=peer.party,
+        address=peer.route.address if peer.route is not None else "",
+        cause=peer.cause,
+        was_reached=peer.was_reached,
+        last_cause=peer.link.last_cause,
     )

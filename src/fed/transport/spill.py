@@ -5,13 +5,20 @@ Who is allowed to be there, and how much, is the mailbox's business.
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
+import queue
 import tempfile
 import threading
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from fed.transport import inbox
+
+log = logging.getLogger(__name__)
 
 #: Larger values have a file of their own, mapped into memory; smaller ones share a file and are
 #: read back, so that the number of mappings stays far below the kernel's limit of 65,530.
@@ -129,6 +136,63 @@ class Token:
 
     def __del__(self) -> None:
         self.drop()
+
+
+class Writer:
+    """The thread that writes values away, started by the first of them.
+
+    Args:
+        spill: where they go.
+        take: gives a value's bytes; None if they are not wanted on disk any more.
+        done: told where they are now; None if they could not be written.
+        name: of the thread.
+    """
+
+    def __init__(
+        self,
+        spill: Spill,
+        *,
+        take: Callable[[inbox.Parcel], memoryview | None],
+        done: Callable[[inbox.Parcel, Token | None], None],
+        name: str,
+    ) -> None:
+        self._spill = spill
+        self._take = take
+        self._done = done
+        self._waiting: queue.SimpleQueue[inbox.Parcel | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._is_started = False
+
+    def add(self, parcel: inbox.Parcel) -> None:
+        """Have a value written. One thread at a time."""
+        self._waiting.put(parcel)
+        if not self._is_started:
+            self._is_started = True
+            self._thread.start()
+
+    def close(self) -> None:
+        """Write nothing more."""
+        self._waiting.put(None)
+
+    def _run(self) -> None:
+        while (parcel := self._waiting.get()) is not None:
+            try:
+                self._write(parcel)
+            except Exception:
+                log.exception("a value could not be written to disk")
+
+    def _write(self, parcel: inbox.Parcel) -> None:
+        data = self._take(parcel)
+        token = None
+        if data is not None:
+            try:
+                token = self._spill.write(data)
+            except OSError as error:
+                log.warning(
+                    "a value of %d bytes can't be written to disk: %s", parcel.size,
+                    error.strerror or error,
+                )  # fmt: skip
+        self._done(parcel, token)
 
 
 def _nameless(folder: Path | None) -> BinaryIO:
