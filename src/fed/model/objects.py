@@ -59,8 +59,8 @@ class FedObject(_Anything, Generic[T_co]):  # type: ignore[misc]
         )
 
     if not TYPE_CHECKING:
-        # Only at run time: a type checker takes a fed object for its value. No __getattr__: with one,
-        # Python reads every attribute the slow way, and calls read several.
+        # Only at run time: a type checker takes a fed object for its value. No __getattr__: with
+        # one, Python reads every attribute the slow way, and calls read several.
 
         def __eq__(self, other: object) -> bool:
             """True for the very same object. Comparing the handle with a value is refused."""

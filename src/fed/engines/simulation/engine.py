@@ -178,6 +178,10 @@ class SimulationEngine:
         self.place(party)
         return party
 
+    def place_of(self, party: str) -> int:
+        """The place of a party that was seen before."""
+        return self._parties.index(party)
+
     def place(self, party: str) -> int:
         """The party's place among all; it is counted as seen."""
         place = self._parties.index(party)
@@ -287,12 +291,15 @@ class SimulationEngine:
         known = self._classes.get(cls) or self._class(cls)
         call.ordinal = ordinal = known.ordinals.next(place)
         handle: Any = object.__new__(known.later if ordinal else known.first)
-        shape = self._shapes.get((ledger.CREATE, call.name, 1))
-        call.number = self.ledger.add(
-            shape or self._plain_shape(ledger.CREATE, call.name, 1), party
-        )
+        if not known.shape:
+            known.shape = self._plain_shape(ledger.CREATE, call.name, 1)
+        # `Ledger.add`, written out.
+        records = self.ledger
+        records.number = call.number = number = records.number + 1
+        records.log += (known.shape, party)
+        if not number & ledger.BLOCK_MASK:
+            records.close_block()
         handle._fed_party = party
-        handle._fed_obj = None
         if ordinal:
             handle._fed_ordinal = ordinal
         try:
@@ -301,6 +308,7 @@ class SimulationEngine:
         finally:
             self.running = None
         if type(obj) is runner.Raised:
+            handle._fed_obj = None
             self._failed(call, [], self._outcomes.raised(call, obj.error))
         else:
             handle._fed_obj = obj

@@ -97,7 +97,7 @@ class Handle(remote.ActorHandle):
         method: Any = cls.__new__(cls)
         method.obj = self._fed_obj
         method.party = self._fed_party
-        method.place = self._fed_engine.place(self._fed_party)
+        method.place = self._fed_engine.place_of(self._fed_party)
         method.index = 0
         if self._fed_ordinal:
             method.ordinal = self._fed_ordinal
@@ -127,6 +127,7 @@ class Known:
         later: that of the others.
         ordinals: how many actors each party has, of all classes with this qualified name: records
             and random streams tell actors apart by name and ordinal.
+        shape: of the records of constructors without fed objects, 0 until there is one.
         is_async: True if a method is `async def`: calls may then overtake one another.
     """
 
@@ -141,6 +142,7 @@ class Known:
         self.first = handle_class(engine, cls, hot=hot, first=True)
         self.later = handle_class(engine, cls, hot=hot, first=False)
         self.ordinals = ordinals
+        self.shape = 0
         self.is_async = any(spec.is_async for spec in self.first._fed_methods.values())
 
 
