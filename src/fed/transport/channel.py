@@ -11,7 +11,6 @@ import logging
 import socket
 import ssl
 import threading
-import time
 from typing import Final, Protocol
 
 from fed import errors, names
@@ -60,7 +59,7 @@ class Channel:
         self.connection = connection
         self.party = party
         self.queued_bytes = 0
-        self.closed_at = 0.0  # when the last was said; 0 before
+        self.closing_since = 0.0  # for the owner's clock
         self.refusal: errors.HandshakeError | None = None
         self._owner = owner
         self._socket = sock
@@ -69,6 +68,7 @@ class Channel:
         self._gate.acquire()
         self._is_poked = False
         self._is_over = False
+        self._is_finished = False
         self._staging = connection.buffer().obj
 
     def start(self, name: str) -> None:
@@ -122,8 +122,8 @@ class Channel:
         try:
             if not self.carrier.send(pieces, wait=wait):
                 return True
-            if closing and not has_more and not self.closed_at:
-                self.closed_at = time.monotonic()
+            if closing and not has_more and not self._is_finished:
+                self._is_finished = True
                 self.carrier.finish()
         except OSError:
             # The reader finds the same, and says so.

@@ -285,6 +285,8 @@ class Endpoint:
     def start(self, timeout_s: float) -> None:
         """Connect to all peers; when it returns, all are there.
 
+        After an error the endpoint goes on trying; `abort` ends it.
+
         Raises:
             ConfigError: the address can't be listened at.
             PartyUnreachableError: somebody is missing after that time; it names all who are, each
@@ -666,6 +668,8 @@ class Endpoint:
                     self._poll(peer)
                     soonest = min(soonest, peer.link.deadline())
                     cut += [one for one in peer.channels if self._is_to_be_cut(one, now)]
+                    if any(one.closing_since for one in peer.channels):
+                        soonest = min(soonest, now + _LAST_WORD_S / 4)
                     if peer.link.wants_dial:
                         peer.dial.set()
                 parcels = self._arrivals.sorted_events()
@@ -676,8 +680,10 @@ class Endpoint:
             self._due.wait(max(0.005, soonest - time.monotonic()))
 
     def _is_to_be_cut(self, one: channel.Channel, now: float) -> bool:
-        if one.closed_at:
-            return now - one.closed_at > _LAST_WORD_S
+        if one.connection.closing:
+            # Its writer may be stuck in a network that is gone, and no other pair comes before.
+            one.closing_since = one.closing_since or now
+            return now - one.closing_since > _LAST_WORD_S
         if time.time() > one.carrier.peer.not_after:
             log.warning(
                 "the certificate of party %s has ended: its connection is closed", one.party

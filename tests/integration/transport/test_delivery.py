@@ -331,15 +331,17 @@ def test_a_cut_cable_is_a_loss_in_time(certificates, apart):
 def test_a_cable_that_is_mended_in_time_is_no_loss(certificates, apart):
     name, address, cable = apart
     with Peer(
-        certificates, namespace=name, listen=f"{address}:0", peer_timeout_s=15.0,
+        certificates, namespace=name, listen=f"{address}:0", peer_timeout_s=30.0,
         ping_interval_s=1.0,
     ) as peer:  # fmt: skip
         assert peer.echo(1, "before") == "before"
         ip("-n", name, "link", "set", cable, "down")
-        sent = peer.alice.send(bytes(3_000_000), to="BOB", number=2, call=2)
-        time.sleep(6.0)
+        # More than the kernel takes, so that the writer is stuck in a network that is gone.
+        sent = peer.alice.send(bytes(9_000_000), to="BOB", number=2, call=2)
+        old = list(peer.alice._peers["BOB"].channels)
+        ends.wait_until(lambda: not set(old) & set(peer.alice._peers["BOB"].channels), 12.0)
         ip("-n", name, "link", "set", cable, "up")
-        assert peer.alice.receive("BOB", 2, number=2, timeout_s=20) == bytes(3_000_000)
+        assert peer.alice.receive("BOB", 2, number=2, timeout_s=20) == bytes(9_000_000)
         sent.result(10)
 
 
