@@ -78,6 +78,8 @@ _KEPT_LIMIT: Final = 1 << 30
 _LAST_WORD_S: Final = 2.0
 #: Where both connections of a pair end, how long the end of bulk waits for that of control.
 _CONTROL_FIRST_S: Final = 0.1
+#: Connections of one peer, those that are closing included: each costs two threads and 400 KB.
+_CHANNEL_LIMIT: Final = 16
 #: Between two tries to dial.
 _FIRST_RETRY_S: Final = 0.05
 _RETRY_S: Final = 1.0
@@ -628,6 +630,9 @@ class Endpoint:
             carrier.close()
             return
         with self.lock:
+            if len(peer.channels) >= _CHANNEL_LIMIT:
+                carrier.close()
+                return
             peer.cause, peer.was_reached = None, True
             connection = peer.link.accepted(time.monotonic())
             made = channel.Channel(self, carrier, sock, connection, party=peer.party)

@@ -18,7 +18,7 @@ from tests.integration.transport import ends
 
 from fed import errors
 from fed.codec import types as table
-from fed.transport import border, events, identity, listener
+from fed.transport import border, dialer, events, identity, listener
 
 LINK = ("certificates", "plain")
 
@@ -576,6 +576,18 @@ def test_a_connection_ends_with_the_certificate_and_comes_back(certificates):
             )
         )
         assert bob.receive("ALICE", 1, number=1, timeout_s=10) == 1
+
+
+def test_a_party_that_opens_many_connections_gets_few(certificates):
+    with ends.connected(certificates) as (alice, bob, _):
+        own = ends.identity_of(certificates, "ALICE")
+        route = dialer.Route(party="BOB", address=bob.address)
+        opened = [dialer.dial(route, own=own, timeout_s=10)[0] for _ in range(60)]
+        assert len(bob._peers["ALICE"].channels) <= 16
+        alice.send("honest", to="BOB", number=1, call=1)
+        assert bob.receive("ALICE", 1, number=1, timeout_s=10) == "honest"
+        for one in opened:
+            one.close()
 
 
 # --- the process' exit ----------------------------------------------------------------------------
