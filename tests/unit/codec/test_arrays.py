@@ -146,7 +146,8 @@ def test_other_arrays_are_refused(value: object) -> None:
 
 @pytest.mark.parametrize("value", [
     np.float64(1.5), np.float32(1.5), np.int64(3), np.bool_(True), np.complex64(1j), np.str_("a\0"),
-    np.bytes_(b"a\0"), np.datetime64("2020-01-01"), np.timedelta64(3, "ms"), np.datetime64("NaT", "s"),
+    np.bytes_(b"a\0"), np.datetime64("2020-01-01"), np.timedelta64(3, "ms"),
+    np.datetime64("NaT", "s"),
 ], ids=values.label)  # fmt: skip
 def test_numpy_scalars_pass_by_reference(value: object) -> None:
     assert cross(value) is value

@@ -576,7 +576,7 @@ ATOMS: dict[type, list[Any]] = {
     np.str_: [np.str_(""), np.str_("a\0"), np.str_("\ud800")],
     np.bytes_: [np.bytes_(b""), np.bytes_(b"a\0")],
     np.datetime64: [np.datetime64("NaT", "s"), np.datetime64(5, "25s")],
-    np.timedelta64: [np.timedelta64("NaT"), np.timedelta64(5)],
+    np.timedelta64: [np.timedelta64("NaT", "s"), np.timedelta64(5, "ms")],
 }
 
 
