@@ -83,18 +83,20 @@ def test_both_ways_at_once_every_byte_arrives(pair, seed):
             carrier.send([piece for piece in pieces if piece], wait=True)
             at += step
 
-    for carrier, payload in zip(pair, data, strict=True):
-        threading.Thread(target=send, args=(carrier, payload), daemon=True).start()
+    workers = [
+        threading.Thread(target=send, args=(carrier, payload), daemon=True)
+        for carrier, payload in zip(pair, data, strict=True)
+    ]
     found = [b"", b""]
 
     def take(at):
         found[at] = read(pair[at], 4_000_000, is_body=rng.random() < 0.5)
 
-    takers = [threading.Thread(target=take, args=(at,), daemon=True) for at in (0, 1)]
-    for taker in takers:
-        taker.start()
-    for taker in takers:
-        taker.join(60)
+    workers += [threading.Thread(target=take, args=(at,), daemon=True) for at in (0, 1)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
     assert found == data[::-1]
 
 
