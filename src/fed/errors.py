@@ -305,6 +305,8 @@ class ValueRefusedError(FedError):
         limit: the limit in words, where one was passed.
         party: the party that owns the value.
         call: number of the call that made the value.
+        name: what that call called: `Trainer.train`, empty for `fed.put`.
+        site: `file:line` of the call that was to take the value.
     """
 
     path: str
@@ -313,12 +315,16 @@ class ValueRefusedError(FedError):
     limit: str | None = None
     party: str | None = None
     call: int | None = None
+    name: str | None = None
+    site: str | None = None
 
     def __str__(self) -> str:
+        name = f" of {self.name}" if self.name else ""
         whose = f" of party {self.party!r}" if self.party is not None else ""
         call = f" (made by call {self.call})" if self.call is not None else ""
         limit = f" (limit: {self.limit})" if self.limit else ""
-        return f"{self.path}{whose}{call} is a {self.type_name}: {self.reason}{limit}"
+        site = f" [refused at {self.site}]" if self.site else ""
+        return f"{self.path}{name}{whose}{call} is a {self.type_name}: {self.reason}{limit}{site}"
 
 
 @dataclass(kw_only=True, eq=False)

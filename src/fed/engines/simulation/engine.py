@@ -22,6 +22,7 @@ from fed.engines.simulation import (
     outcomes,
     results,
     runner,
+    sites,
     store,
     waiting,
 )
@@ -92,7 +93,9 @@ class SimulationEngine:
         self._shapes: dict[tuple[str, str, int], int] = {}
         self._idle: bodies.State | None = None
         self._told_stuck: set[int] = set()
-        self._outcomes = outcomes.Outcomes(fail_fast=fail_fast, error_detail=error_detail)
+        self._outcomes = outcomes.Outcomes(
+            fail_fast=fail_fast, error_detail=error_detail, name_of=self._name_of
+        )
         self._waiting = waiting.Waiting()
         self._crossing = crossing.Crossing(user_types, self.traffic, checks=self._isolates)
         # One class of fed objects per session: a look at the type tells whose an object is.
@@ -177,6 +180,14 @@ class SimulationEngine:
             )
         self.place(party)
         return party
+
+    def _name_of(self, number: int) -> str | None:
+        """What a call called; None if its record is no longer kept."""
+        try:
+            (record,) = self.ledger.records(number, number)
+        except errors.UsageError:
+            return None
+        return record.name
 
     def place_of(self, party: str) -> int:
         """The place of a party that was seen before."""
@@ -593,7 +604,9 @@ class SimulationEngine:
         failure = self._outcomes.broken_off(call, error)
         coming = [result for result in made if type(result._form) is results.Pending]
         self._failed(call, coming, failure)
-        self._waiting.stop(error)
+        if not isinstance(error, GeneratorExit):
+            # That one says that a Ctrl-C inside asyncio lost the task, which was thrown away now.
+            self._waiting.stop(error)
 
     def _returned(self, call: calls.Call, value: Any, made: list[results.Result]) -> None:
         """A coroutine has returned; if its actor was killed meanwhile, the result is dropped."""
@@ -719,13 +732,17 @@ class SimulationEngine:
         failure = self._outcomes.of_inputs(found)
         if failure is not None:
             try:
-                raise _first_refusal(found, self._crossing.handed_out) or failure.raised()
+                refusal = _first_refusal(found, self._crossing.handed_out)
+                if refusal is not None:
+                    raise self._outcomes.located(refusal, sites.here())
+                raise failure.raised()
             finally:
                 del x, found, failure  # the error keeps this frame, and these keep the error
         try:
             values = [self._crossing.handed_out(obj) for obj in found]
         except errors.ValueRefusedError as error:
-            raise _first_refusal(found, self._crossing.handed_out) or error from None
+            refusal = _first_refusal(found, self._crossing.handed_out) or error
+            raise self._outcomes.located(refusal, sites.here()) from None
         self.got_values += len(values)
         if self.values_digest is not None:
             for value in values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
@@ -23,7 +23,10 @@ class Outcomes:
             failure of their constructor.
     """
 
-    def __init__(self, *, fail_fast: bool, error_detail: str) -> None:
+    def __init__(
+        self, *, fail_fast: bool, error_detail: str, name_of: Callable[[int], str | None]
+    ) -> None:
+        self._name_of = name_of
         self.unread = results.Unread()
         self.gone: dict[ActorKey, results.Failure | None] = {}
         self._fail_fast = fail_fast
@@ -38,11 +41,21 @@ class Outcomes:
         if isinstance(error, errors.ValueRefusedError) and error.party is None:
             error.party = call.party
             error.call = call.number
+            error.name = call.name
+        if isinstance(error, errors.ValueRefusedError):
+            self.located(error, call.site or sites.here())
         if self._fail_fast:
             raise error
         order = (call.number, index)
         self.unread.note(order, error)
         return results.Failure(error, order, self.unread)
+
+    def located(self, error: errors.ValueRefusedError, site: str) -> errors.ValueRefusedError:
+        """The refusal with the name of what made the value, and where it was refused."""
+        if error.name is None and error.call is not None:
+            error.name = self._name_of(error.call)
+        error.site = error.site or site
+        return error
 
     def raised(self, call: calls.Call, error: BaseException) -> results.Failure:
         """The failure of a call whose body raised.
