@@ -15,8 +15,8 @@ CHECKED = $(wildcard src tests examples bench scripts)
 # One worker per core, few enough to start quickly. Without these: make test WORKERS=
 WORKERS ?= -n auto --maxprocesses=8 --dist=worksteal
 
-.PHONY: help setup setup-demo test lint pytest docs demo soak bench bench-ray bench-flower format \
-	clean test-floors test-second-python
+.PHONY: help setup setup-demo test lint pytest docs demo soak bench bench-ray bench-flower \
+	bench-transport format clean test-floors test-second-python
 # `make -j` must not mix the parts' output, nor install twice at once.
 .NOTPARALLEL:
 
@@ -30,6 +30,7 @@ help:
 	@echo "make soak     the long seeded suites in full"
 	@echo "make bench    measurements, one JSON line each"
 	@echo "make bench-ray, make bench-flower   beside Ray and Flower, in environments of their own"
+	@echo "make bench-transport     the link between parties beside gRPC, Flight and a copy in C"
 	@echo "make format   ruff's format and safe fixes"
 	@echo "make test-floors         the tests with the oldest dependencies that pyproject names"
 	@echo "make test-second-python  the tests on the other end of the supported Pythons, if found"
@@ -74,6 +75,13 @@ bench-ray: setup
 bench-flower: setup
 	$(BIN)/python -m bench.comparisons flower
 
+# In an environment of its own too: the package itself needs no gRPC.
+bench-transport:
+	@VENV=.venv-bench PYTHON="$(PYTHON)" scripts/setup.sh arrow,zstd
+	@.venv-bench/bin/python -m pip install -q --disable-pip-version-check --no-input \
+		-r bench/transport/requirements.txt
+	.venv-bench/bin/python -m bench.transport $(ARGS)
+
 format: setup
 	$(BIN)/ruff check --fix $(CHECKED)
 	$(BIN)/ruff format $(CHECKED)
@@ -92,5 +100,5 @@ test-second-python: setup
 
 clean:
 	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf .venv .venv-floors .venv-second digits.png
+	rm -rf .venv .venv-bench .venv-floors .venv-second digits.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
