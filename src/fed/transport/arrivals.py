@@ -22,6 +22,7 @@ class Arrivals:
         box: the mailbox.
         digest_at: this program's digest at a call number.
         settled: takes requests that have all their values, or never will.
+        refused: takes values that never come in, as (party, call that made it, why).
         to_spill: takes parcels that are to be written to disk.
     """
 
@@ -31,11 +32,13 @@ class Arrivals:
         *,
         digest_at: Callable[[int], bytes],
         settled: Callable[[requests.Request], None],
+        refused: Callable[[tuple[str, int, errors.FedError]], None],
         to_spill: Callable[[inbox.Parcel], None],
     ) -> None:
         self._box = box
         self._digest_at = digest_at
         self._settled = settled
+        self._tell_refused = refused
         self._to_spill = to_spill
         self._waiting: dict[mailbox.Key, list[requests.Request]] = {}
         self._ready: dict[mailbox.Key, inbox.Parcel] = {}
@@ -164,6 +167,7 @@ class Arrivals:
     def _refuse(self, key: mailbox.Key, error: errors.FedError) -> None:
         """The value never comes in: who waits for it, now or later, hears why."""
         self._refused[key] = error
+        self._tell_refused((key[0], key[1], error))
         for request in list(self._waiting.get(key, ())):
             self._fail(request, copy.copy(error))
 

@@ -198,10 +198,12 @@ class Endpoint:
         )
         self._listener: listener.Listener | None = None
         self._settled: deque[requests.Sent | requests.Request] = deque()
+        self._turned_back: deque[tuple[str, int, errors.FedError]] = deque()
         self._arrivals = arrivals.Arrivals(
             self._box,
             digest_at=digest_at or _no_digest_at,
             settled=self._settled.append,
+            refused=self._turned_back.append,
             to_spill=self._spilling.add,
         )
         self._news: deque[tuple[str, events.LinkEvent]] = deque()
@@ -592,7 +594,7 @@ class Endpoint:
             self._proceed(parcels, reader=channel)
         elif not channel.carrier.has_more:
             self._pump()
-        if self._settled or self._news:
+        if self._settled or self._news or self._turned_back:
             self._tell()
 
     def ended(self, channel: channel.Channel, reason: str) -> None:
@@ -715,6 +717,8 @@ class Endpoint:
                 )
             except (errors.PartyUnreachableError, errors.HandshakeError) as error:
                 reason = getattr(error, "reason", "")
+                if isinstance(error, errors.HandshakeError) and str(error) != str(peer.cause):
+                    log.warning("the connection to %s was refused: %s", route.address, error)
                 with self._changed:
                     peer.cause = error
                     peer.link.dial_failed(f"{route.address}: {reason}", time.monotonic())
@@ -893,6 +897,14 @@ class Endpoint:
 
     def _tell(self) -> None:
         """Call back whoever wants to know, in order per peer, under no lock."""
+        while self._turned_back:
+            try:
+                party, call, why = self._turned_back.popleft()
+            except IndexError:
+                break  # another thread took it
+            # It may name what the peer made up, such as a class.
+            words = frames.read_text(str(why).encode("utf-8", "replace"))
+            log.warning("the value of call %d of party %s may not come in: %s", call, party, words)
         while self._settled:
             try:
                 one = self._settled.popleft()
