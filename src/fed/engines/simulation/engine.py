@@ -17,9 +17,9 @@ from fed.engines.simulation import (
     collecting,
     counting,
     crossing,
-    folding,
     methods,
     outcomes,
+    reducing,
     results,
     runner,
     sites,
@@ -816,99 +816,9 @@ class SimulationEngine:
         """Fold `objs` at `party`; see `fed.model.engine.Engine.reduce`."""
         self._enter("fed.reduce")
         party = self._known(party, "fed.reduce")
-        name = getattr(op, "__qualname__", type(op).__qualname__)
-        if self.guard is not None:
-            op = self._guarded(self.guard, op, party)
-        place = self._parties.index(party)
-        fold = folding.Fold(op, initial, isolates=self._isolates, run=self.runner)
-        failed: list[tuple[tuple[int, int], results.Failure | errors.FedError]] = []
-        length = 0
-        shapes: dict[int, int] = {}
-        step = self._own_call(ledger.FOLD, name, party)
-        iterator = iter(objs)
-        while (obj := next(iterator, NOTHING)) is not NOTHING:
-            self._enter("fed.reduce")
-            if not isinstance(obj, objects.FedObject):
-                raise errors.UsageError(
-                    problem=f"fed.reduce got {showing.shown(obj)}, which is not a fed object",
-                    fix="Give fed objects: make them by calls, or by fed.put",
-                )
-            self._own((obj,), "fed.reduce")
-            if obj.index not in shapes:
-                keys = ((0, obj.index, 1),)
-                shapes[obj.index] = self.ledger.shape(ledger.FOLD, name, keys=keys)
-            step.number = self.ledger.add(shapes[obj.index], party, (obj.number,))
-            length += 1
-            self._settle((obj,))
-            value: Any = NOTHING
-            if type(obj._form) is results.Failure:
-                failed.append(((obj.number, obj.index), obj._form))
-            else:
-                try:
-                    value = self._crossing.read(obj, party, place)
-                except errors.ValueRefusedError as error:
-                    failed.append(((obj.number, obj.index), error))
-            obj = NOTHING  # so that the object can be freed before the next one is made
-            if value is not NOTHING and not failed:
-                self.running = step
-                try:
-                    fold.add(value)
-                finally:
-                    self.running = self._idle
-            del value
-        return self._folded(fold, name, party, length, failed)
-
-    def _guarded(
-        self, guard: isolation.Guard, op: Callable[[Any, Any], Any], party: str
-    ) -> Callable[[Any, Any], Any]:
-        """`op` as a body that the isolation level wraps."""
-        local = guard.local(party, op)
-        return lambda left, right: guard.invoke(self.running, local, [left, right], {})
-
-    def _folded(
-        self,
-        fold: folding.Fold,
-        name: str,
-        party: str,
-        length: int,
-        failed: list[tuple[tuple[int, int], results.Failure | errors.FedError]],
-    ) -> results.Result:
-        """The closing call of a reduce, with the outcome of the whole."""
-        if fold.is_empty and not length:
-            raise errors.UsageError(
-                problem="fed.reduce of no objects, and without initial",
-                fix="Give at least one object, or initial=",
-            )
-        call = self._own_call(ledger.REDUCE, name, party)
-        shape = self.ledger.shape(ledger.REDUCE, name, count=length)
-        call.number = self.ledger.add(shape, party)
-        (result,) = self._new_results(call, 1)
-        refused: Any = fold.refused
-        if failed:
-            refused = min(failed, key=lambda item: item[0])[1]
-        if refused is not None:
-            is_ready = type(refused) is results.Failure
-            result._form = refused if is_ready else self._outcomes.failure(call, refused)
-            return result
-        self.running = call
-        value: Any = None
-        try:
-            value = fold.result()
-        except BaseException as error:  # noqa: BLE001  (it becomes the outcome)
-            self.running = self._idle
-            result._form = self._outcomes.raised(call, error)
-            return result
-        self.running = self._idle
-        if fold.refused is not None:
-            result._form = self._outcomes.failure(call, fold.refused)
-            return result
-        try:
-            if self._isolates:
-                value = seal.take(value)
-            result._form = self.store.keep(value)
-        except errors.FedError as error:
-            result._form = self._outcomes.failure(call, error)
-        return result
+        reduction = reducing.Reduction(self, op, party=party, initial=initial)
+        reduction.take(objs)
+        return reduction.result()
 
     def kill(self, actor: remote.ActorHandle, *, no_restart: bool) -> None:
         """End an actor; see `fed.model.engine.Engine.kill`."""
