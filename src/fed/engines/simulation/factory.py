@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fed import errors
 from fed.codec import types
 from fed.engines.simulation import engine as simulation
 from fed.engines.simulation import store
@@ -34,6 +35,14 @@ def engine(settings: table.Settings, *, script_folder: Path | None) -> simulatio
     budget_bytes = settings.memory_budget_bytes
     if budget_bytes is None:
         budget_bytes = int(_memory_bytes() * _BUDGET_SHARE)
+    folder = settings.spill_dir
+    if folder is not None and not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        raise errors.ConfigError(
+            problem=f"results can't be spilled to {str(folder)!r}: it is no folder that this user "
+            "may write to",
+            fix="Make it, or name another one",
+            key="spill_dir",
+        )
     quota_bytes = settings.spill_quota_bytes
     if quota_bytes is None:
         quota_bytes = spill_quota_bytes(settings.spill_dir)

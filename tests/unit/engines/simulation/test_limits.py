@@ -47,3 +47,11 @@ def test_too_many_parts_are_refused_as_the_wire_format_refuses_them(count: int) 
 def test_a_value_below_the_limit_crosses() -> None:
     made = fed.put(b"x" * 900, party="ALICE")
     assert fed.get(fed.remote(Reader).party("BOB").remote().size.remote(made)) == 900
+
+
+def test_a_folder_for_spilled_results_that_is_not_there_is_refused_at_the_start() -> None:
+    with pytest.raises(fed.ConfigError, match=r"spill_dir.*'/no/such/folder'") as caught:
+        fed.init(spill_dir="/no/such/folder")
+    assert caught.value.key == "spill_dir"
+    fed.init()
+    fed.shutdown()
