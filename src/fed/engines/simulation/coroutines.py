@@ -225,7 +225,7 @@ class Loop(asyncio.SelectorEventLoop):
         """
         if future.done():
             return True
-        outer = asyncio._get_running_loop()
+        outer = self._outer()
         future.add_done_callback(self._stop_for)
         try:
             asyncio._set_running_loop(None)
@@ -244,6 +244,14 @@ class Loop(asyncio.SelectorEventLoop):
     def _stop_for(self, _future: asyncio.Future[Any]) -> None:
         self.stop()
 
+    def _outer(self) -> asyncio.AbstractEventLoop | None:
+        """The loop in which the script itself runs, None for most.
+
+        It can't be this one: that is what a Ctrl-C leaves which comes while this loop ends a run.
+        """
+        outer = asyncio._get_running_loop()
+        return None if outer is self else outer
+
     def finish(self) -> None:
         """Cancel all tasks, give them a moment to end, and close the loop."""
         left = asyncio.all_tasks(self)
@@ -254,6 +262,7 @@ class Loop(asyncio.SelectorEventLoop):
                 ended = asyncio.gather(*left, return_exceptions=True)
                 self.settled(ended, Limit(self, _CLEAN_UP_S))
         finally:
+            asyncio._set_running_loop(self._outer())
             self.close()
 
 
