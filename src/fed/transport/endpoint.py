@@ -128,6 +128,7 @@ class _Peer:
     error: errors.FedError | None = None  # the link's end
     was_reached: bool = False  # TLS stood once
     was_up: bool = False
+    closed_told: float = -1.0  # when a connection without a place was last logged
     marks: int = 0  # which of its connections have something to send
     dial: threading.Event = field(default_factory=threading.Event)
 
@@ -609,12 +610,23 @@ class Endpoint:
             if channel.refusal is not None:
                 # In TLS 1.3 the listener's refusal comes only now, out of the first read.
                 peer.cause = channel.refusal
+            was_greeted = channel.connection.channel != 0
+            closing = "" if was_greeted or peer.link.is_over else channel.connection.closing
             channel.connection.lost(reason, time.monotonic())
             self._poll(peer)
             parcels = self._arrivals.sorted_events()
             self._changed.notify_all()
             peer.dial.set()
+        if closing:
+            self._tell_closed(peer, closing)
         self._proceed(parcels)
+
+    def _tell_closed(self, peer: _Peer, why: str) -> None:
+        """Log that a connection was closed before it was one of the link's; not all of a flood."""
+        now = time.monotonic()
+        if now - peer.closed_told >= 1.0:
+            peer.closed_told = now
+            log.warning("a connection of party %s was closed: %s", peer.party, why)
 
     def _has_ended(self, peer: _Peer) -> bool:
         """The link is over, or has no control connection. Lock held."""
@@ -632,9 +644,12 @@ class Endpoint:
             carrier.close()
             return
         with self.lock:
-            if len(peer.channels) >= _CHANNEL_LIMIT:
-                carrier.close()
-                return
+            is_one_too_many = len(peer.channels) >= _CHANNEL_LIMIT
+        if is_one_too_many:
+            carrier.close()
+            self._tell_closed(peer, f"{_CHANNEL_LIMIT} others stand or are closing")
+            return
+        with self.lock:
             peer.cause, peer.was_reached = None, True
             connection = peer.link.accepted(time.monotonic())
             made = channel.Channel(self, carrier, sock, connection, party=peer.party)
