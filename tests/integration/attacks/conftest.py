@@ -46,3 +46,17 @@ def make_scene(world, log, watch):
 def scene(make_scene):
     """ALICE, who is attacked, BOB, whose transfer must finish, and CAROL, who attacks."""
     return make_scene()
+
+
+@pytest.fixture
+def make_apart(world, tmp_path):
+    """Makes scenes with ALICE in a process of her own, by `scenes.Apart`'s arguments."""
+    made = []
+
+    def make(**given):
+        made.append(scenes.Apart(world, tmp_path, **given))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

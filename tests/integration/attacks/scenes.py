@@ -10,10 +10,15 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
+import json
+import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,8 +33,9 @@ from fed.transport import endpoint, frames, handshake, identity, peer_identity, 
 
 FEDERATION = certificates.FEDERATION
 JOB = "j1"
+ROOT = Path(__file__).resolve().parents[3]
 #: How long anything may take before a test fails; nothing here takes more than a second.
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 DAY = datetime.timedelta(days=1)
 
 
@@ -171,6 +177,64 @@ class Scene:
         closing.join(PATIENCE_S)
         if self.gateway is not None:
             self.gateway.close()
+
+
+class Apart(Scene):
+    """ALICE in a process of her own: `victim_process.py`; her settings by name."""
+
+    def __init__(self, world, folder, *, peers=("CAROL",), **settings):
+        self.world = world
+        self.log = self
+        self.gateway = None
+        self._attackers = []
+        self._rounds = 0
+        home = world.new_folder()
+        pinned = dict.fromkeys(["BOB", *peers])
+        certificates.files(home, world.of("ALICE"), pinned, shared=world.authority)
+        self._told = folder / "log"
+        with self._told.open("w") as told:
+            self.process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("victim_process.py")), str(home),
+                 json.dumps({"peers": list(peers), **settings})],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told, text=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+            )  # fmt: skip
+        self.address = self.process.stdout.readline().strip()
+        assert self.address, self._told.read_text()
+        self.place = ("127.0.0.1", int(self.address.rsplit(":", 1)[1]))
+        self.bob = endpoint.Endpoint(
+            "BOB", FEDERATION, JOB, peers={"ALICE": self.address},
+            identity=world.identity("BOB", ["ALICE"]),
+        )  # fmt: skip
+        self.bob.start(PATIENCE_S)
+
+    def ask(self, words):
+        """What she answers."""
+        self.process.stdin.write(words + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def lines(self, *words):
+        """Warnings and errors of her log that have all the words."""
+        told = self._told.read_text().splitlines()
+        told = [line for line in told if line.startswith(("WARNING", "ERROR"))]
+        return [line for line in told if all(word in line for word in words)]
+
+    def says(self, *words):
+        """Wait until there is a warning or an error with all the words."""
+        wait_until(lambda: self.lines(*words), f"a line of the log with {words}")
+
+    def answer(self, n):
+        """She does it by herself."""
+
+    def close(self):
+        for one in self._attackers:
+            one.close()
+        self.bob.abort("test is over")
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+        self.process.stdin.close()
+        self.process.stdout.close()
 
 
 def answer_to(value):

@@ -49,15 +49,23 @@ def ends_the_link(scene, liar, send, *words):
     assert scene.alice.used_bytes == 0
 
 
-@pytest.mark.parametrize(("kind", "length"), list(itertools.product(KINDS, LENGTHS)))
-def test_oversized_and_negative_lengths(scene, kind, length):
-    liar = scene.liar()
-    on = liar.bulk if kind in (frames.META, frames.CHUNK) else liar.control
-
-    def send(liar):
-        on.send(head(kind, length, 1, 1, 1) + bytes(100))
-
-    ends_the_link(scene, liar, send, frames.NAMES[kind], f"body of {length} bytes")
+@pytest.mark.parametrize("length", LENGTHS)
+def test_oversized_and_negative_lengths(make_scene, length):
+    # A frame of each kind, each of another party, whose link it ends.
+    scene = make_scene(peers=[f"LIAR{kind}" for kind in KINDS])
+    with scene.honest(TRANSFER) as transfer:
+        for kind in KINDS:
+            liar = scene.liar(f"LIAR{kind}")
+            on = liar.bulk if kind in (frames.META, frames.CHUNK) else liar.control
+            on.send(head(kind, length, 1, 1, 1) + bytes(100))
+            code, text = liar.control.last_words()
+            assert code == handshake.PROTOCOL
+            words = (frames.NAMES[kind], f"body of {length} bytes")
+            assert all(word in text for word in words)
+            scene.log.says(f"the link to party LIAR{kind} ended", *words)
+        transfer.finish()
+    assert not scene.log.lines("party BOB")
+    assert scene.alice.used_bytes == 0
 
 
 NUMBERS = (1 << 63, (1 << 64) - 1)
@@ -176,21 +184,24 @@ def test_a_chunk_that_was_not_granted(make_scene):
     ends_the_link(scene, liar, send, "message 8")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != frames.ERROR])
-def test_frames_before_the_hello(scene, kind, world):
-    # That connection ends, by name; a link of CAROL's that may come is not touched.
+def test_frames_before_the_hello(make_scene, world):
+    # Each ends its connection, by name; a link that its party may have later is not touched.
+    kinds = [kind for kind in KINDS if kind != frames.ERROR]
+    scene = make_scene(peers=[f"LIAR{kind}" for kind in kinds])
     with scene.honest(TRANSFER) as transfer:
-        one = scene.raw(world.of("CAROL"))
-        one.send(head(kind, 0x80000000, 1, 1, 1) + bytes(100))
-        code, words = one.last_words()
-        one.close()
+        for kind in kinds:
+            one = scene.raw(world.of(f"LIAR{kind}"))
+            one.send(head(kind, 0x80000000, 1, 1, 1) + bytes(100))
+            code, words = one.last_words()
+            assert code == handshake.PROTOCOL
+            assert frames.NAMES[kind] in words
+            one.close()
+            scene.log.says(f"party LIAR{kind}", frames.NAMES[kind])
+        liar = scene.liar(f"LIAR{frames.CHUNK}")
+        liar.tell(frames.PING, 1, body=bytes(32))
+        assert frames.PONG in iter(lambda: liar.control.frame()[0], None)
         transfer.finish()
-    assert code == handshake.PROTOCOL
-    assert frames.NAMES[kind] in words
-    scene.log.says("CAROL", frames.NAMES[kind])
-    liar = scene.liar()
-    liar.tell(frames.NOTE, 1, 1)
-    assert not scene.log.lines("the link to party CAROL ended")
+    assert not scene.log.lines("the link to party")
 
 
 @pytest.mark.parametrize("length", [0, 1, 50, 127])
