@@ -35,8 +35,8 @@ from fed.codec import types, wire
 #: Ways whose processes are there, and the library that each needs beside this package.
 _WAYS: Final = {"link": None, "unary": "grpc", "stream": "grpc", "flight": "pyarrow"}
 _TITLES: Final = {
-    "link": "RayFed's link",
-    "unary": "unary gRPC + cloudpickle",
+    "link": "the link",
+    "unary": "RayFed's way: unary gRPC + cloudpickle",
     "stream": "codec + gRPC stream",
     "flight": "codec + Arrow Flight",
     "copy": "C copy over TLS",
