@@ -145,8 +145,9 @@ class Inbox:
         self._delivered = ranges.IdRanges()
         self._refused: dict[int, bytes] = {}
         self._acks = ranges.IdRanges()
-        self._grants: list[int] = []
-        self._refusals: list[bytes] = []
+        # By message: a peer that asks again and again, and reads nothing, is answered once.
+        self._grants: dict[int, None] = {}
+        self._refusals: dict[int, bytes] = {}
         self._current: Parcel | None = None
         self._current_size = 0
 
@@ -207,7 +208,7 @@ class Inbox:
         frames.read_meta(told, flags, a, b, c, body, party=self.party)
         if parcel is None:
             if a in self._refused:
-                self._refusals.append(self._refused[a])
+                self._refusals[a] = self._refused[a]
             else:
                 self._acks.add(a)
             self._wake()
@@ -215,7 +216,7 @@ class Inbox:
         if not told.same_as(parcel):
             raise self._broken("META", f"message {a} was announced differently before")
         if not flags and parcel.account in (BUDGET, OVER) and not parcel.complete:
-            self._grants.append(a)
+            self._grants[a] = None
             self._wake()
 
     def chunk(self, message: int, offset: int, length: int) -> memoryview | None:
@@ -274,7 +275,7 @@ class Inbox:
     def grant(self, parcel: Parcel) -> None:
         """Let the bytes of an offered message come."""
         self._waiting -= 1
-        self._grants.append(parcel.id)
+        self._grants[parcel.id] = None
         self._wake()
 
     def extend(self, charge: int) -> None:
@@ -306,7 +307,7 @@ class Inbox:
         parcel.buffer = None
         frame = frames.small(frames.REFUSE, parcel.id, code, body=frames.text(reason))
         self._refused[parcel.id] = frame
-        self._refusals.append(frame)
+        self._refusals[parcel.id] = frame
         self._wake()
 
     # What goes out.
@@ -325,7 +326,7 @@ class Inbox:
         """Frames for the control connection. `notes`: how many notes were received."""
         made: list[bytes] = []
         if self._grants:
-            grants, self._grants = self._grants, []
+            grants, self._grants = list(self._grants), {}
             for at in range(0, len(grants), frames.IDS_PER_FRAME):
                 some = grants[at : at + frames.IDS_PER_FRAME]
                 made.append(frames.small(frames.GRANT, body=frames.ids(some)))
@@ -333,8 +334,8 @@ class Inbox:
             self._told_window = self._window
             made.append(frames.small(frames.CREDIT, self._window))
         if self._refusals:
-            made += self._refusals
-            self._refusals = []
+            made += self._refusals.values()
+            self._refusals = {}
         while self._acks:
             some_ranges = self._acks.take(frames.PAIRS_PER_FRAME)
             made.append(frames.small(frames.ACK, notes, body=frames.pairs(some_ranges)))
@@ -353,7 +354,7 @@ class Inbox:
 
     def resume(self, notes: int) -> list[bytes]:
         """The RESUME frames that say what is here. `notes`: how many notes were received."""
-        self._refusals = list(self._refused.values())
+        self._refusals = dict(self._refused)
         made: list[bytes] = []
         for flags, items in (
             (frames.RESUME_RANGES, list(self._delivered)),

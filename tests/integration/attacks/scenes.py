@@ -458,3 +458,18 @@ class Liar:
     def tell(self, kind, a=0, b=0, c=0, **given):
         """A small frame on control."""
         self.control.send(frames.small(kind, a, b, c, **given))
+
+    def answers(self, count):
+        """What became of the next messages: `delivered` or `refused`."""
+        found = []
+        while len(found) < count:
+            frame = self.control.frame()
+            assert frame is not None, f"the link ended: {self.control.error}"
+            kind, _, _, _, _, body = frame
+            assert kind != frames.ERROR, body
+            if kind == frames.REFUSE:
+                found.append("refused")
+            elif kind == frames.ACK:
+                ranges = frames.read_pairs(memoryview(body))
+                found += ["delivered"] * sum(high - low + 1 for low, high in ranges)
+        return found

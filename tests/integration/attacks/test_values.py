@@ -14,7 +14,7 @@ import cloudpickle
 import msgspec
 import numpy as np
 import pytest
-from tests.integration.attacks import scenes
+from tests.integration.attacks import scenes, watching
 from tests.unit.codec import test_hostile, values
 
 from fed import errors
@@ -76,6 +76,19 @@ def goes_on(scene, liar, call):
     assert scene.alice.receive(
         "CAROL", call, number=2_000_000, timeout_s=scenes.PATIENCE_S
     ) == ["fine", call]  # fmt: skip
+
+
+def test_the_watch_sees_what_runs():
+    # What the other tests rely on when they say that nothing was run.
+    def run():
+        exec("1 + 1")
+        pickle.loads(pickle.dumps(Named))
+
+    with watching.Watch() as watch:
+        thread = threading.Thread(target=run, name="fed-test")
+        thread.start()
+        thread.join(scenes.PATIENCE_S)
+    assert {"exec", "compile", "pickle.find_class"} <= {event for _, event, _ in watch.ran}
 
 
 def test_pickle_while_off(scene, tmp_path):

@@ -223,6 +223,23 @@ def test_a_peer_that_collects_refusals_is_refused_itself(monkeypatch):
         made.meta(4)
 
 
+def test_answers_to_repeated_announcements_are_merged():
+    made = Receiver(most=100)
+    made.meta(1, size=1000)
+    parcel = made.meta(2)
+    parcel.account = inbox.BUDGET
+    made.box.grant(parcel)
+    for _ in range(1000):
+        made.meta(1, size=1000)
+        made.meta(2)
+    assert [(kind, body[:8]) for kind, body, _ in made.control() if kind == "GRANT"] == [
+        ("GRANT", frames.ids([2]))
+    ]
+    made.meta(1, size=1000)
+    made.meta(1, size=1000)
+    assert [kind for kind, _, _ in made.control()] == ["REFUSE"]
+
+
 def test_many_acknowledgements_fit_their_frames():
     made = Receiver(window=1 << 40)
     for message in range(1, 20_001, 2):
