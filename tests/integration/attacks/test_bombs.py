@@ -108,7 +108,7 @@ def lists_of_nulls():
 
 def bools_with_nulls():
     arrow = pytest.importorskip("pyarrow")
-    rows = 48 << 20
+    rows = 60 << 20
     bits = [arrow.py_buffer(b"\x7f" * (rows // 8)), arrow.py_buffer(bytes(rows // 8))]
     return stream(arrow.table({"c": arrow.Array.from_buffers(arrow.bool_(), rows, bits)}))
 
