@@ -25,6 +25,14 @@ _NULL_ROWS = 1 << 20
 #: Bits of a row on the wire at least, where no column is without bytes: one for a bool.
 _ROWS_PER_BYTE = 8
 
+#: What pandas may make of a frame: this many bytes in any case, or this many times its own. Bits
+#: become objects of 8 bytes, nulls become 8 bytes out of none, and each list an array of its own.
+_UNFOLDED_BYTES = 64 << 20
+_UNFOLDED_TIMES = 16
+
+#: What one list, map or struct of a column takes in pandas, at least.
+_OBJECT_BYTES = 64
+
 #: The last bytes of a stream.
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -80,7 +88,10 @@ def stream_of(value: Any) -> memoryview:
     options = pyarrow.ipc.IpcWriteOptions(compression=None)
     with pyarrow.ipc.new_stream(sink, schema, options=options) as stream:
         stream.write_table(table)
-    return memoryview(sink.getvalue()).cast("B")
+    data = memoryview(sink.getvalue()).cast("B")
+    if table is not value and _unfolds(table, data.nbytes, pyarrow):
+        raise types.refusal(value, _UNFOLDS)
+    return data
 
 
 def rebuilt(kind: str, data: memoryview) -> Any:
@@ -93,7 +104,7 @@ def rebuilt(kind: str, data: memoryview) -> Any:
         table = _read(data)
         if kind == "table":
             return table
-        frame = table.to_pandas()
+        frame = _frame_of(table, data.nbytes)
     except ValueError:
         raise
     except Exception as error:
@@ -103,6 +114,14 @@ def rebuilt(kind: str, data: memoryview) -> Any:
     if frame.shape[1] != 1:
         raise ValueError("a series has no single column")
     return named(frame.iloc[:, 0], None)
+
+
+def _frame_of(table: Any, size_bytes: int) -> Any:
+    import pyarrow
+
+    if _unfolds(table, size_bytes, pyarrow):
+        raise ValueError(_UNFOLDS)
+    return table.to_pandas()
 
 
 def _read(data: memoryview) -> Any:
@@ -190,6 +209,39 @@ def _check_table(table: Any, size_bytes: int, pyarrow: Any) -> None:
     nulls = any(map(_has_nulls_only, table.schema.types))
     if (nulls or not table.num_columns) and table.num_rows > _NULL_ROWS:
         raise ValueError("a table has too many rows without bytes")
+
+
+_UNFOLDS = (
+    "pandas would make far more of it than it has bytes: send nulls, nullable bools and lists as "
+    "an Arrow table, or in smaller parts"
+)
+
+
+def _unfolds(table: Any, size_bytes: int, pyarrow: Any) -> bool:
+    """True if a frame takes far more memory in pandas than its bytes."""
+    bound = max(_UNFOLDED_BYTES, _UNFOLDED_TIMES * size_bytes)
+    chunks = (chunk for column in table.columns for chunk in column.chunks)
+    return sum(_unfolded_bytes(chunk, pyarrow) for chunk in chunks) > bound
+
+
+def _unfolded_bytes(array: Any, pyarrow: Any) -> int:
+    """About what pandas makes of a column's array; never less than an eighth of it."""
+    is_a, kind, count = pyarrow.types, array.type, len(array)
+    if is_a.is_null(kind):
+        return 8 * count
+    if is_a.is_boolean(kind):
+        return 8 * count if array.null_count else count
+    if is_a.is_dictionary(kind):
+        return 8 * count + _unfolded_bytes(array.dictionary, pyarrow)
+    if is_a.is_struct(kind):
+        parts = [array.field(n) for n in range(kind.num_fields)]
+    elif is_a.is_map(kind):
+        parts = [array.keys, array.items]
+    elif is_a.is_nested(kind):
+        parts = [array.values]
+    else:
+        return max(int(array.nbytes), 8 * count)
+    return _OBJECT_BYTES * count + sum(_unfolded_bytes(part, pyarrow) for part in parts)
 
 
 def _has_nulls_only(kind: Any) -> bool:

@@ -119,12 +119,6 @@ def claims():
     return data.replace((1000).to_bytes(8, "little"), (1 << 40).to_bytes(8, "little"))
 
 
-#: Not refused by the codec yet: pandas makes 8 bytes of each element that has none, or a bit.
-UNFOLDS = pytest.mark.xfail(
-    reason="the codec bounds a frame's rows, not what pandas makes of them",
-    raises=AssertionError,
-    strict=True,
-)
 ARROW = {
     "compressed by zstd": lambda: compressed("zstd"),
     "compressed by lz4": lambda: compressed("lz4"),
@@ -154,7 +148,6 @@ def test_arrow_bombs(make_apart):
     explode_arrow(make_apart, *tables, *frames)
 
 
-@UNFOLDS
 @pytest.mark.parametrize("name", UNFOLDING)
 def test_frames_that_unfold(make_apart, name):
     explode_arrow(make_apart, (name, Tag.FRAME))

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.codec import values
 
 from fed import errors
-from fed.codec import types, wire
+from fed.codec import frames, types, wire
 
 pandas = pytest.importorskip("pandas")
 pyarrow = pytest.importorskip("pyarrow")
@@ -238,3 +238,16 @@ def test_damaged_streams_are_refused() -> None:
         damaged[at] ^= 0xFF
         with contextlib.suppress(errors.ValueRefusedError):  # some bytes are free to be anything
             received(bytes(damaged), honest)
+
+
+def test_what_pandas_would_unfold_is_refused_at_both_ends_and_as_a_table_it_crosses() -> None:
+    columns = {f"c{n}": pyarrow.nulls(1 << 20) for n in range(10)}
+    table = pyarrow.table(columns)
+    assert table.num_rows * len(columns) * 8 > frames._UNFOLDED_BYTES
+    with pytest.raises(errors.ValueRefusedError, match="as an Arrow table, or in smaller parts"):
+        encode(table.to_pandas())
+    with pytest.raises(errors.ValueRefusedError, match="as an Arrow table, or in smaller parts"):
+        crossed(table.to_pandas())
+    assert sent(table).equals(table)
+    few = table.slice(0, 1000).to_pandas()
+    assert sent(few).equals(few)
