@@ -166,7 +166,6 @@ class Settings:
         choices.ErrorDetail.TYPE,
         section=_JOB,
         modes=EVERY,
-        default_doc="type (`rayfed run --local`: traceback)",
         doc="What this party lets out about an error raised by its bodies: the exception's type, "
         "its message too, or the whole traceback. Messages can hold data.",
     )
